@@ -1,0 +1,1 @@
+"""Choosing tiles by measurement: candidates, measures, the store of tunings and the tuner."""

@@ -1,0 +1,1 @@
+"""Sweeps, comparisons, calibration and plots: `python -m bench --help`."""

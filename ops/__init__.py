@@ -1,0 +1,1 @@
+"""Gcd and AsStrided on torch tensors, computed by Triton-Ascend kernels."""

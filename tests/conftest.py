@@ -1,0 +1,18 @@
+"""Options shared by all tests: `--thorough` runs the exhaustive ones as well."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="also run the exhaustive tests (make test-all)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--thorough"):
+        return
+    skip = pytest.mark.skip(reason="exhaustive: runs with --thorough (make test-all)")
+    for item in items:
+        if "thorough" in item.keywords:
+            item.add_marker(skip)

@@ -1,1 +1,13 @@
-"""Gcd and AsStrided on torch tensors, computed by Triton-Ascend kernels."""
+"""Gcd and AsStrided on torch tensors, computed by Triton-Ascend kernels.
+
+>>> import torch, ops
+>>> ops.gcd(torch.tensor([12, 18]), torch.tensor([8, 27]))
+tensor([4, 9])
+>>> ops.as_strided(torch.arange(6), (2, 2), (1, 2))
+tensor([[0, 2],
+        [1, 3]])
+"""
+
+from ops import toolchain as _toolchain
+
+_toolchain.require_triton_ascend()

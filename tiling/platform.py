@@ -1,8 +1,8 @@
 """What a chip is, as far as tiling cares: vector cores, unified buffer, and the one cost table of the project.
 
-Every cost carries its unit, where it comes from, how far it can be trusted and the range it may plausibly lie in, so that
-a decision or a modelled figure that rests on a guess can say so. `python -m bench calibrate` replaces values by measured
-ones on a real chip.
+Every cost carries its unit, where it comes from, how far it can be trusted and the range it may plausibly lie in, so
+that a decision or a modelled figure that rests on a guess can say so. `python -m bench calibrate` replaces values by
+measured ones on a real chip.
 
     >>> platform("Ascend910B3").vector_cores
     40

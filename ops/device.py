@@ -169,7 +169,8 @@ def clear_l2(device: torch.device) -> None:
 def profile_kernels(run: Callable[[], object], device: torch.device) -> list[tuple[str, float]]:
     """Names and device microseconds of all kernels one call of `run` started on an NPU, in order.
 
-    Read from torch_npu's profiler. An empty list means that no kernel ran on the device (for instance a CPU fallback). Raises RuntimeError on a CPU.
+    Read from torch_npu's profiler. An empty list means that no kernel ran on the device (for instance a fallback to
+    the CPU). Raises RuntimeError on a CPU.
     """
     if device.type != "npu":
         raise RuntimeError("the kernel profiler needs an NPU; on a CPU use the model or host measure")

@@ -161,7 +161,7 @@ class Platform:
     chip: str
     vector_cores: int
     ub_bytes: int = UB_BYTES
-    costs: Mapping[str, Cost] = field(default=COSTS, hash=False, compare=False, repr=False)
+    costs: Mapping[str, Cost] = field(default_factory=lambda: COSTS, hash=False, compare=False, repr=False)
     profile: str = "default"
 
     def cost(self, name: str) -> float:

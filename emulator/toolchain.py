@@ -240,7 +240,7 @@ def compile_hivm(
     text = re.sub(r', mix_mode\s*=\s*"[^"]*"', "", text)
     found = re.search(r"func\.func @(\w+)", text)
     kernel = found.group(1) if found else "kernel"
-    options = [
+    options: list[str] = [
         f"--target={chip or default_chip()}",
         f"--enable-auto-multi-buffer={multibuffer}",
         "--enable-auto-bind-sub-block=True",

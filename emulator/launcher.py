@@ -1,0 +1,142 @@
+"""A launch: arguments packed into one record, programs handed out to the calling thread and, if it pays, to helpers."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from emulator import native, pool
+from emulator.errors import EmulatorError
+
+# A hand-over to another thread costs about 50 us; below this much work the calling thread keeps all of it.
+WORTH_SHARING_SECONDS = 200e-6
+# The calling thread comes back to Python this often, so that Ctrl-C is heard during a long grid.
+SLICE_SECONDS = 20e-3
+
+_FORMATS = {
+    "i1": "?7x",
+    "i8": "b7x",
+    "u8": "B7x",
+    "i16": "h6x",
+    "u16": "H6x",
+    "i32": "i4x",
+    "u32": "I4x",
+    "i64": "q",
+    "u64": "Q",
+    "fp32": "f4x",
+    "f32": "f4x",
+    "fp64": "d",
+    "f64": "d",
+}
+
+_soft_limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
+_MAIN_STACK_BYTES = 4 << 20 if _soft_limit == resource.RLIM_INFINITY else min(4 << 20, _soft_limit // 2)
+_THREAD_STACK_BYTES = 1 << 20  # other threads may have been made with 2 MiB of stack
+
+
+class Launcher:
+    """A loaded kernel. Called with the grid's extents and the kernel's run-time arguments, it runs the grid."""
+
+    def __init__(self, kernel: str, address: int, types: Sequence[str], in_order: bool, stack_bytes: int) -> None:
+        """`types` are Triton's ("*fp32", "i64"); `in_order` keeps all programs on one thread, one after another."""
+        self._kernel = kernel
+        self._types = tuple(types)
+        self._pointers = tuple(kind.startswith("*") for kind in types)
+        record = "".join("Q" if kind.startswith("*") else self._format(kind) for kind in types)
+        self._record = struct.Struct(f"<{record}i4xi4xi4xqq")
+        self._counter_at = self._record.size - native.SLOT
+        self._pack = self._record.pack_into
+        self._run = native.function(address)
+        self._in_order = in_order
+        self._stack_bytes = stack_bytes
+        self._free: list[tuple[Any, int]] = []  # records not in use: pop and append are atomic
+
+    def _format(self, kind: str) -> str:
+        try:
+            return _FORMATS[kind]
+        except KeyError:
+            raise EmulatorError(f"kernel {self._kernel!r}: an argument of type {kind} cannot be passed") from None
+
+    def __call__(self, gx: int, gy: int, gz: int, args: Sequence[Any]) -> None:
+        total = gx * gy * gz
+        if total <= 0:
+            return
+        try:
+            record = self._free.pop()
+        except IndexError:
+            buffer = ctypes.create_string_buffer(self._record.size)
+            record = (buffer, ctypes.addressof(buffer))
+        try:
+            values = [a.data_ptr() if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
+        except AttributeError:
+            values = [self._address(a) if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
+        self._pack(record[0], 0, *values, gx, gy, gz, total, 0)
+        if self._stack_bytes > _THREAD_STACK_BYTES and self._needs_stack():
+            job = pool.submit(lambda: self._grid(record, total), 1)
+            _wait(job)
+            if job.error is not None:
+                raise job.error
+        elif total == 1:
+            self._run(record[1], 1, 1)
+        else:
+            self._grid(record, total)
+        self._free.append(record)
+
+    @staticmethod
+    def _address(argument: Any) -> int:
+        if argument is None:
+            return 0
+        return int(argument.data_ptr()) if hasattr(argument, "data_ptr") else int(argument)
+
+    def _needs_stack(self) -> bool:
+        on_main = threading.get_ident() == threading.main_thread().ident
+        return self._stack_bytes > (_MAIN_STACK_BYTES if on_main else _THREAD_STACK_BYTES)
+
+    def _grid(self, record: tuple[Any, int], total: int) -> None:
+        """Run growing batches here for as long as what is left looks short, then share the rest."""
+        run, address, clock = self._run, record[1], time.perf_counter
+        done, batch = 0, 1
+        while done < total:
+            start = clock()
+            run(address, batch, batch)
+            elapsed = clock() - start
+            done += batch
+            each = elapsed / batch
+            if each * (total - done) > WORTH_SHARING_SECONDS:
+                self._share(record, total, each)
+                return
+            batch = min(total - done, 4 * done)
+
+    def _share(self, record: tuple[Any, int], total: int, each: float) -> None:
+        run, address = self._run, record[1]
+        counter = ctypes.c_int64.from_buffer(record[0], self._counter_at)
+        left = total - counter.value
+        threads = 1 if self._in_order else min(pool.get_num_threads(), left)
+        chunk = max(1, min(left // (8 * threads), int(SLICE_SECONDS / each)))
+        limit = max(chunk, int(SLICE_SECONDS / each))
+        jobs = [pool.submit(lambda: run(address, chunk, total), threads - 1) for _ in range(threads - 1)]
+        try:
+            while counter.value < total:
+                run(address, chunk, limit)
+        finally:
+            counter.value = total  # after an interrupt nobody takes another program
+            for job in jobs:
+                _wait(job)
+
+
+def _wait(job: pool.Job) -> None:
+    """Wait for a helper even through Ctrl-C: it works on memory that the caller may free as soon as we return."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            job.finish()
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt

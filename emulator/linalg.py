@@ -1,0 +1,82 @@
+"""The linalg level: a kernel's Linalg IR compiled to native code for this CPU."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from emulator import linalg_ir, llvm_ir, native, toolchain
+from emulator.errors import ToolError, UnsupportedOperationError
+from emulator.launcher import Launcher
+
+# Part of the cache key: raise it whenever the same IR would be compiled to something else.
+REVISION = 1
+
+
+def fingerprint() -> str:
+    """What the compiled bytes depend on besides the kernel: this level's revision, tool versions and the host CPU."""
+    target = native.host()
+    return f"linalg-{REVISION}-{sorted(toolchain.versions().items())}-{target.triple}-{target.cpu}-{target.features}"
+
+
+def compile_kernel(linalg: str, metadata: dict[str, Any], options: Any) -> bytes:
+    """Compile one kernel for this host. `metadata` gets what triton-ascend reads off the Linalg IR."""
+    text, _ = toolchain.split_metadata(linalg, metadata)
+    return build(text, metadata["kernel_name"], native.host())
+
+
+def build(text: str, kernel: str, target: native.Target) -> bytes:
+    """Linalg IR to a loadable kernel for a CPU: a JSON header, a zero byte and an ELF object."""
+    lowered = linalg_ir.lower(
+        text, kernel, lambda source, passes: toolchain.optimise(kernel, "bishengir-opt", source, passes)
+    )
+    llvm_text = llvm_ir.rewrite(to_llvm(lowered.text, kernel)) + llvm_ir.grid_loop(lowered.name, lowered.types)
+    made = native.emit(llvm_text, llvm_ir.ENTRY, target)
+    if target == native.host():
+        missing = native.unresolved(made.externals)
+        if missing:
+            raise UnsupportedOperationError(
+                kernel, f"external functions ({', '.join(missing)})", "linalg", toolchain.save_failed(kernel, text)
+            )
+    header = {
+        "kernel": kernel,
+        "arguments": len(lowered.types),
+        "in_order": lowered.atomic,
+        "stack_bytes": made.stack_bytes,
+    }
+    return json.dumps(header).encode() + b"\0" + made.code
+
+
+def to_llvm(text: str, kernel: str) -> str:
+    """LLVM dialect to LLVM IR, un-optimised, with the translator that Triton itself uses."""
+    from triton._C.libtriton import ir, llvm
+
+    with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as folder:
+        path = Path(folder, "kernel.mlir")
+        path.write_text(text)
+        context = ir.context()
+        ir.load_dialects(context)
+        try:
+            module = ir.parse_mlir_module(str(path), context)
+            translated = llvm.to_module(module, llvm.context())
+        except RuntimeError as error:
+            raise ToolError(kernel, "LLVM translation", str(error), toolchain.save_failed(kernel, text)) from None
+        finally:
+            context.disable_multithreading()
+    if translated is None:
+        message = "an operation has no translation to LLVM IR"
+        raise ToolError(kernel, "LLVM translation", message, toolchain.save_failed(kernel, text))
+    return str(translated)
+
+
+def load_kernel(blob: bytes, types: Sequence[str]) -> Launcher:
+    """Load a compiled kernel whose run-time arguments have these Triton types."""
+    end = blob.index(b"\0")
+    header = json.loads(blob[:end])
+    if header["arguments"] != len(types):
+        raise AssertionError(f"{header['kernel']}: {header['arguments']} arguments compiled, {len(types)} passed")
+    address = native.load(blob[end + 1 :], llvm_ir.ENTRY)
+    return Launcher(header["kernel"], address, types, header["in_order"], header["stack_bytes"])

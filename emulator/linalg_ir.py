@@ -1,0 +1,125 @@
+"""From triton-ascend's Linalg IR to the LLVM dialect: text steps between three runs of bishengir-opt.
+
+The order matters. Elementwise operations are fused first, while gathers are still opaque calls; buffers are hoisted
+out of loops before they become stack slots (a stack slot inside a loop grows the stack at every turn); plain loops, not
+affine ones, are what LLVM's vectoriser gets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator import special
+from emulator.errors import ToolError, UnsupportedOperationError
+from emulator.toolchain import save_failed
+
+_Optimise = Callable[[str, list[str]], str]
+
+FUSE = (
+    "--convert-elementwise-to-linalg",
+    "--linalg-generalize-named-ops",
+    "--linalg-fuse-elementwise-ops",
+    "--canonicalize",
+    "--cse",
+)
+BUFFERISE = (
+    "--eliminate-empty-tensors",
+    "--empty-tensor-to-alloc-tensor",
+    "--one-shot-bufferize=allow-return-allocs-from-loops=true",
+)
+# Tiles up to this size live on the stack, where LLVM knows that they alias nothing; larger ones on the heap.
+STACK_LIMIT_BYTES = 262_144
+LOWER = (
+    "--buffer-loop-hoisting",
+    f"--promote-buffers-to-stack=max-alloc-size-in-bytes={STACK_LIMIT_BYTES}",
+    "--buffer-deallocation-pipeline",
+    "--convert-bufferization-to-memref",
+    "--convert-linalg-to-loops",
+    "--canonicalize",
+    "--expand-strided-metadata",
+    "--lower-affine",
+    # bf16 has no arithmetic on hosts: compute in f32 and round once per operation, as the device does.
+    "--arith-emulate-unsupported-floats=source-types=bf16 target-type=f32",
+    "--arith-expand=include-bf16=true",
+    "--convert-scf-to-cf",
+    "--convert-cf-to-llvm",
+    "--convert-math-to-llvm",
+    "--convert-math-to-libm",
+    "--convert-arith-to-llvm",
+    "--convert-index-to-llvm",
+    "--finalize-memref-to-llvm",
+    "--convert-func-to-llvm",
+    "--lower-affine",
+    "--convert-arith-to-llvm",
+    "--reconcile-unrealized-casts",
+    "--canonicalize",
+    "--cse",
+)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel in the LLVM dialect: its text, its name and the types of its run-time arguments, workspaces left out."""
+
+    text: str
+    name: str
+    types: tuple[str, ...]
+    atomic: bool
+
+
+def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
+    """Lower one kernel. `optimise(text, passes)` runs bishengir-opt."""
+    name, types = signature(text)
+    fused = optimise(clean(text), list(FUSE))
+    try:
+        expanded = special.expand(fused)
+    except ValueError as error:
+        raise UnsupportedOperationError(kernel, str(error), "linalg", save_failed(kernel, fused)) from None
+    refuse_unknown(expanded, kernel)
+    buffers = align(copies_to_loops(optimise(expanded, list(BUFFERISE))))
+    lowered = optimise(buffers, list(LOWER))
+    return Lowered(lowered, name, types, "GenericAtomicRMW" in text or "atomic" in text)
+
+
+def signature(text: str) -> tuple[str, tuple[str, ...]]:
+    """Name and argument types of the kernel, without the two workspaces in front and the six grid arguments behind."""
+    found = re.search(r"func\.func @(\w+)\((.*?)\) attributes \{[^\n]*\} \{", text, re.DOTALL)
+    if found is None:
+        raise ToolError("kernel", "signature", "no kernel function in the Linalg IR", save_failed("kernel", text))
+    plain = re.sub(r"\{[^}]*\}", "", found.group(2))
+    types = [argument.split(":", 1)[1].strip() for argument in re.split(r",\s*(?=%arg)", plain)]
+    return found.group(1), tuple(types[2:-6])
+
+
+def clean(text: str) -> str:
+    """Drop hints that mean nothing here, and turn rounding, half away from zero, into the operation LLVM vectorises."""
+    text = re.sub(r"linalg\.map \{ func\.call \{callee = @__hmf_roundf\} \}", "linalg.map { math.round }", text)
+    text = re.sub(r"(?:func\.)?call @__hmf_roundf\((%[\w#]+)\) : \(f32\) -> f32", r"math.round \1 : f32", text)
+    return "\n".join(line for line in text.splitlines() if "annotation.mark" not in line) + "\n"
+
+
+def refuse_unknown(text: str, kernel: str) -> None:
+    """Raise for operations of the device's own dialects and for helper functions without a body here."""
+    found = re.search(r"= \"?((?:hivm|hfusion)\.[\w.]+)|^ *\"?((?:hivm|hfusion)\.[\w.]+)", text, re.MULTILINE)
+    if found:
+        raise UnsupportedOperationError(kernel, found.group(1) or found.group(2), "linalg", save_failed(kernel, text))
+    helper = re.search(r"call @(triton_\w+)", text)
+    if helper:
+        raise UnsupportedOperationError(kernel, helper.group(1), "linalg", save_failed(kernel, text))
+
+
+def align(text: str) -> str:
+    """Cache-line alignment for every tile."""
+    return text.replace("memref.alloc() :", "memref.alloc() {alignment = 64 : i64} :")
+
+
+def copies_to_loops(text: str) -> str:
+    """A memref.copy of strided views would call a run-time library that is not there."""
+    return re.sub(
+        r"memref\.copy (%[\w#]+), (%[\w#]+) : (memref<.*?>) to (memref<.*>)$",
+        r"linalg.copy ins(\1 : \3) outs(\2 : \4)",
+        text,
+        flags=re.MULTILINE,
+    )

@@ -1,0 +1,230 @@
+"""Rewrites on the text of un-optimised LLVM IR: the device's arithmetic where a host's differs, and the grid loop.
+
+Named temporaries do not disturb LLVM's numbering of values, so inserting lines is enough.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+
+from emulator.native import SLOT
+
+SCALARS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f32": "float", "f64": "double"}
+
+
+def rewrite(text: str) -> str:
+    """Saturating conversions, total division and shifts, exact conversions to half, loops left as loops."""
+    counter = itertools.count()
+    declarations: set[str] = set()
+    lines = []
+    for line in text.splitlines():
+        found = _INSTRUCTION.match(line)
+        if found is None:
+            lines.append(line)
+            continue
+        indent, result, opcode, rest = found.groups()
+        temporary = _Temporaries(next(counter))
+        if opcode in ("fptosi", "fptoui"):
+            new = _float_to_int(result, opcode, rest, temporary, declarations)
+        elif opcode in ("sitofp", "uitofp"):
+            new = _int_to_float(result, opcode, rest, temporary)
+        elif opcode in ("sdiv", "udiv", "srem", "urem"):
+            new = _divide(result, opcode, rest, temporary)
+        else:
+            new = _shift(result, opcode, rest, temporary)
+        lines += [indent + part for part in new]
+    body = "\n".join([*lines, *sorted(declarations)]) + "\n"
+    # Row copies are short: a call of memcpy costs more than the loop, and the vectoriser does the rest.
+    return re.sub(r"^(define [^\n{]*?)( ?!dbg ![0-9]+)? \{$", r'\1 "no-builtins" {', body, flags=re.MULTILINE)
+
+
+_INSTRUCTION = re.compile(r"^( *)(%[\w.]+) = (fptosi|fptoui|sitofp|uitofp|sdiv|udiv|srem|urem|shl|lshr|ashr) (.*)$")
+
+
+class _Temporaries:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, name: str) -> str:
+        return f"%rw{self.number}{name}"
+
+
+def _hex(value: float) -> str:
+    return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+
+
+def _float_to_int(result: str, opcode: str, rest: str, t: _Temporaries, declarations: set[str]) -> list[str]:
+    """Toward zero, saturating, NaN to 0, as the device's casts do.
+
+    Compare and select vectorise where llvm.fptosi.sat does not; the largest value is chosen by its own comparison when
+    it is no float.
+    """
+    found = re.match(r"(half|bfloat|float|double) (\S+) to i(\d+)$", rest)
+    if found is None:
+        return [f"{result} = {opcode} {rest}"]
+    kind, value, width = found.group(1), found.group(2), int(found.group(3))
+    lines = []
+    if kind == "double" or width == 1:
+        name = f"llvm.{opcode.replace('to', 'to')}.sat.i{width}.{_SUFFIX[kind]}"
+        declarations.add(f"declare i{width} @{name}({kind})")
+        return [f"{result} = call i{width} @{name}({kind} {value})"]
+    if kind != "float":
+        lines.append(f"{t('x')} = fpext {kind} {value} to float")
+        value = t("x")
+    signed = opcode == "fptosi"
+    low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
+    wide = "i32" if width <= 16 or (width == 32 and signed) else "i64"
+    exact = high <= 2**24
+    limit = float(high) if exact else float(high + 1) * (1 - 2.0**-24)  # the largest float below 2^n
+    convert = "fptoui" if width == 64 and not signed else "fptosi"
+    lines += [
+        f"{t('n')} = fcmp uno float {value}, {value}",
+        f"{t('c')} = fcmp ogt float {value}, {_hex(low)}",
+        f"{t('a')} = select i1 {t('c')}, float {value}, float {_hex(low)}",
+        f"{t('d')} = fcmp olt float {t('a')}, {_hex(limit)}",
+        f"{t('b')} = select i1 {t('d')}, float {t('a')}, float {_hex(limit)}",
+        f"{t('i')} = {convert} float {t('b')} to {wide}",
+    ]
+    converted = t("i")
+    if not exact:
+        largest = -1 if width == 64 and not signed else high
+        lines += [
+            f"{t('g')} = fcmp oge float {value}, {_hex(high + 1)}",
+            f"{t('h')} = select i1 {t('g')}, {wide} {largest}, {wide} {converted}",
+        ]
+        converted = t("h")
+    if wide != f"i{width}":
+        lines.append(f"{t('t')} = trunc {wide} {converted} to i{width}")
+        converted = t("t")
+    return [*lines, f"{result} = select i1 {t('n')}, i{width} 0, i{width} {converted}"]
+
+
+_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+def _int_to_float(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
+    """Integers reach half and bfloat by way of float, as on the device and in torch."""
+    found = re.match(r"(?:nneg )?(i\d+) (\S+) to (half|bfloat)$", rest)
+    if found is None:
+        return [f"{result} = {opcode} {rest}"]
+    source, value, kind = found.groups()
+    return [
+        f"{t('f')} = {opcode} {source} {value} to float",
+        f"{result} = fptrunc float {t('f')} to {kind}",
+    ]
+
+
+def _divide(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
+    """x / 0 is 0 and x % 0 is x; INT_MIN / -1 wraps to INT_MIN and leaves no remainder. Hosts differ or trap."""
+    found = re.match(r"(?:exact )?i(\d+) (\S+), (\S+)$", rest)
+    if found is None:
+        return [f"{result} = {opcode} {rest}"]
+    width, a, b = int(found.group(1)), found.group(2), found.group(3)
+    if re.fullmatch(r"-?\d+", b) and int(b) not in (0, -1):
+        return [f"{result} = {opcode} {rest}"]
+    lines = [f"{t('z')} = icmp eq i{width} {b}, 0"]
+    trap = t("z")
+    if opcode[0] == "s":
+        lines += [
+            f"{t('m')} = icmp eq i{width} {a}, {-(2 ** (width - 1))}",
+            f"{t('o')} = icmp eq i{width} {b}, -1",
+            f"{t('w')} = and i1 {t('m')}, {t('o')}",
+            f"{t('t')} = or i1 {t('z')}, {t('w')}",
+        ]
+        trap = t("t")
+    return [
+        *lines,
+        f"{t('b')} = select i1 {trap}, i{width} 1, i{width} {b}",
+        f"{t('q')} = {opcode} i{width} {a}, {t('b')}",
+        f"{result} = select i1 {t('z')}, i{width} {a if opcode.endswith('rem') else '0'}, i{width} {t('q')}",
+    ]
+
+
+def _shift(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
+    """A shift by the width or more moves every bit out; an arithmetic one leaves the sign."""
+    found = re.match(r"((?:(?:nuw|nsw|exact) )*)i(\d+) (\S+), (\S+)$", rest)
+    if found is None:
+        return [f"{result} = {opcode} {rest}"]
+    width, a, b = int(found.group(2)), found.group(3), found.group(4)
+    if re.fullmatch(r"\d+", b) and int(b) < width:
+        return [f"{result} = {opcode} {rest}"]
+    shifted = f"{opcode} i{width} {a}"
+    lines = [f"{t('z')} = icmp uge i{width} {b}, {width}"]
+    if opcode == "ashr":
+        return [
+            *lines,
+            f"{t('b')} = select i1 {t('z')}, i{width} {width - 1}, i{width} {b}",
+            f"{result} = {shifted}, {t('b')}",
+        ]
+    return [
+        *lines,
+        f"{t('b')} = select i1 {t('z')}, i{width} 0, i{width} {b}",
+        f"{t('s')} = {shifted}, {t('b')}",
+        f"{result} = select i1 {t('z')}, i{width} 0, i{width} {t('s')}",
+    ]
+
+
+ENTRY = "emulator_run"
+
+
+def grid_loop(kernel: str, types: tuple[str, ...]) -> str:
+    """The native entry of a kernel: `emulator_run(record, chunk, limit)`.
+
+    The record holds one 8-byte slot per argument, the grid's three extents, the number of programs, and the counter of
+    programs handed out. The entry takes `chunk` programs at a time from the counter until none is left or it has taken
+    `limit`, so that several threads can share one record. The last axis of the grid runs fastest, as on the device.
+    """
+    lines = [f"define void @{ENTRY}(ptr %record, i64 %chunk, i64 %limit) {{", "entry:"]
+    workspace = "ptr null, ptr null, i64 0, i64 0, i64 1"
+    arguments = [workspace, workspace]
+    fields = [*types, "i32", "i32", "i32", "i64"]
+    for number, kind in enumerate(fields):
+        lines.append(f"  %p{number} = getelementptr i8, ptr %record, i64 {SLOT * number}")
+        if kind.startswith("memref"):
+            lines.append(f"  %a{number} = load ptr, ptr %p{number}")
+            # The extent only has to be large: nothing in a kernel reads it.
+            arguments.append(f"ptr %a{number}, ptr %a{number}, i64 0, i64 {1 << 40}, i64 1")
+        elif kind == "i1":
+            lines += [f"  %b{number} = load i8, ptr %p{number}", f"  %a{number} = trunc i8 %b{number} to i1"]
+            arguments.append(f"i1 %a{number}")
+        else:
+            lines.append(f"  %a{number} = load {SCALARS[kind]}, ptr %p{number}")
+            arguments.append(f"{SCALARS[kind]} %a{number}")
+    first = len(types)
+    total, counter = f"%a{first + 3}", SLOT * (first + 4)
+    passed = ", ".join([*arguments[:-1], "i32 %x, i32 %y, i32 %z"])
+    lines += [
+        f"  %counter = getelementptr i8, ptr %record, i64 {counter}",
+        "  br label %take",
+        "take:",
+        "  %left = phi i64 [ %limit, %entry ], [ %remaining, %taken ]",
+        "  %from = atomicrmw add ptr %counter, i64 %chunk seq_cst",
+        f"  %some = icmp slt i64 %from, {total}",
+        "  br i1 %some, label %work, label %exit",
+        "work:",
+        "  %end = add i64 %from, %chunk",
+        f"  %whole = icmp slt i64 %end, {total}",
+        f"  %to = select i1 %whole, i64 %end, i64 {total}",
+        "  br label %program",
+        "program:",
+        "  %index = phi i64 [ %from, %work ], [ %next, %program ]",
+        "  %id = trunc i64 %index to i32",
+        f"  %z = urem i32 %id, %a{first + 2}",
+        f"  %plane = udiv i32 %id, %a{first + 2}",
+        f"  %y = urem i32 %plane, %a{first + 1}",
+        f"  %x = udiv i32 %plane, %a{first + 1}",
+        f"  call void @{kernel}({passed})",
+        "  %next = add i64 %index, 1",
+        "  %more = icmp slt i64 %next, %to",
+        "  br i1 %more, label %program, label %taken",
+        "taken:",
+        "  %remaining = sub i64 %left, %chunk",
+        "  %again = icmp sgt i64 %remaining, 0",
+        "  br i1 %again, label %take, label %exit",
+        "exit:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"

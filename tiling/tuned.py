@@ -4,7 +4,8 @@
 file per chip and toolchain, in the user's cache directory or in the one that `ASCEND_OPS_TUNED_DIR` names:
 
     {"schema": 1, "chip": "Ascend910B3", "toolchain": "triton-ascend 3.2.0, ascendnpu-ir 1.2.0",
-     "entries": {"gcd|model|40|1f0c...|...": {"op": "gcd", "measure": "model", "decisions": {"block": 4096}, ...}}}
+     "entries": {"gcd|model|40|1f0c...|...": {"op": "gcd", "measure": "model", "decisions": {"block": 4096}, ...}},
+     "failed": {"gcd|1f0c...|...": "the unified buffer overflows"}}
 
 How an operator uses it, in full (`generation` first, so that a change in between is not missed):
 
@@ -29,6 +30,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -144,32 +146,47 @@ class UnusableStoreError(ValueError):
     """A file that is not a store of this schema, chip and toolchain; the text says why."""
 
 
-def read(file: Path, chip: str) -> dict[str, Entry]:
-    """Every entry of a file by its key; none when there is no file.
+@dataclass
+class Document:
+    """What one file holds: entries by key, and the candidates that failed, with the reason, by `autotune`'s own key."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self, chip: str) -> dict[str, Any]:
+        """Plain data, as stored for a chip under this toolchain."""
+        entries = {key: entry.to_json() for key, entry in sorted(self.entries.items())}
+        return {"schema": SCHEMA, "chip": chip, "toolchain": toolchain(), "entries": entries, "failed": self.failed}
+
+    @classmethod
+    def from_json(cls, data: Any, chip: str) -> Document:
+        """The document stored as `data`. Raises UnusableStoreError when it is not one for this chip and toolchain."""
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+            raise UnusableStoreError(f"schema {found!r}, and this version reads {SCHEMA}")
+        for name, expected in (("chip", chip), ("toolchain", toolchain())):
+            if data.get(name) != expected:
+                raise UnusableStoreError(f"made for {name} {data.get(name)!r}, not {expected!r}")
+        entries, failed = data.get("entries"), data.get("failed")
+        if not isinstance(entries, dict) or not isinstance(failed, dict):
+            raise UnusableStoreError("no entries")
+        made = [Entry.from_json(item) for item in entries.values()]
+        return cls({entry.key: entry for entry in made}, {key: str(reason) for key, reason in failed.items()})
+
+
+def read(file: Path, chip: str) -> Document:
+    """What a file holds; nothing when there is no file.
 
     Raises UnusableStoreError for a truncated, corrupt or foreign file, OSError for one that cannot be read.
     """
     try:
         text = file.read_bytes()
     except FileNotFoundError:
-        return {}
+        return Document()
     try:
-        data = json.loads(text)
+        return Document.from_json(json.loads(text), chip)
     except (ValueError, RecursionError) as error:
-        raise UnusableStoreError(f"not JSON: {error}") from None
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise UnusableStoreError(f"schema {found!r}, and this version reads {SCHEMA}")
-    for name, expected in (("chip", chip), ("toolchain", toolchain())):
-        if data.get(name) != expected:
-            raise UnusableStoreError(f"made for {name} {data.get(name)!r}, not {expected!r}")
-    if not isinstance(data.get("entries"), dict):
-        raise UnusableStoreError("no entries")
-    try:
-        entries = [Entry.from_json(item) for item in data["entries"].values()]
-    except ValueError as error:
-        raise UnusableStoreError(str(error)) from None
-    return {entry.key: entry for entry in entries}
+        raise UnusableStoreError(str(error) or "nested too deep") from None
 
 
 Identity = tuple[int, int, int]
@@ -250,7 +267,7 @@ class _Book:
         self.file, self.seen = file, seen
         self.exact, self.alike = {}, {}
         try:
-            entries = read(file, self.chip)
+            entries = read(file, self.chip).entries
         except (UnusableStoreError, OSError) as error:
             kept = _set_aside_if_free(file, seen)
             if kept:
@@ -332,6 +349,17 @@ def set_resolver(resolver: Resolver | None) -> Resolver | None:
     return before
 
 
+@contextmanager
+def unresolved() -> Iterator[None]:
+    """Within it, in this thread, the resolver is not asked: for code that makes plans in order to tune."""
+    before = getattr(_inside, "resolver", False)
+    _inside.resolver = True
+    try:
+        yield
+    finally:
+        _inside.resolver = before
+
+
 def find(op: str, problem: Problem, platform: Platform, measures: tuple[str, ...] = MEASURES) -> Iterator[Entry]:
     """The tunings that may serve a problem, best first: its own, then those of its pattern by nearness in size.
 
@@ -395,11 +423,7 @@ def resolve(op: str, problem: Problem, platform: Platform, plan_function: PlanFu
 
 
 def _ask(op: str, problem: Problem, platform: Platform, plan_function: PlanFunction[PlanT]) -> PlanT | None:
-    resolver = _state.resolver
-    if resolver is None:
+    if _state.resolver is None:
         return None
-    _inside.resolver = True
-    try:
-        return resolver(op, problem, platform, plan_function)
-    finally:
-        _inside.resolver = False
+    with unresolved():
+        return _state.resolver(op, problem, platform, plan_function)

@@ -78,6 +78,7 @@ def document(*entries: tuned.Entry) -> dict[str, object]:
         "chip": CHIP.chip,
         "toolchain": tuned.toolchain(),
         "entries": {item.key: item.to_json() for item in entries},
+        "failed": {},
     }
 
 

@@ -1,0 +1,145 @@
+"""Candidates: plans worth trying for a problem, and what became of each.
+
+They are values of the operator's own plan dataclass. Those that the planner refuses (unified buffer, sizes) and those
+that the compiler refuses or silently changes are kept with the reason, so that nobody wonders where they went.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autotune.measure import Figure
+from autotune.operators import Compilation, Decisions, Operator
+from tiling.platform import Platform
+from tiling.versions import source_hash
+
+# The compiler's memory planner has been seen not to finish on tiles that nearly fit; a candidate is not worth more.
+COMPILE_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One plan that was considered: `figure` if it was measured, else `reason` for why it was not."""
+
+    decisions: Decisions
+    plan: Any = None
+    figure: Figure | None = None
+    reason: str | None = None
+    heuristic: bool = False
+
+    @property
+    def name(self) -> str:
+        """The decisions in one canonical line: what candidates are told apart and ordered by."""
+        return json.dumps(dict(self.decisions), sort_keys=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing has ruled it out so far."""
+        return self.plan is not None and self.reason is None
+
+
+@dataclass
+class Failures:
+    """Compilations known to fail, with the reason: those of this process and those the store holds."""
+
+    known: dict[str, str]
+    fresh: dict[str, str] = field(default_factory=dict)
+
+    def note(self, key: str, reason: str) -> None:
+        self.known[key] = self.fresh[key] = reason
+
+
+def enumerate_candidates(
+    operator: Operator, problem: Any, platform: Platform, wanted: Iterable[Any] | None = None
+) -> list[Candidate]:
+    """The heuristic's plan and the others to try, each once, in an order that does not depend on that of `wanted`.
+
+    `wanted`: plans or mappings of decisions; by default what the operator proposes.
+    """
+    heuristic = operator.plan(problem, platform)
+    proposed = operator.choices(heuristic, platform) if wanted is None else wanted
+    made: dict[str, Candidate] = {}
+    for item in proposed:
+        candidate = _candidate(operator, problem, platform, item)
+        made.setdefault(candidate.name, candidate)
+    first = Candidate(heuristic.decisions(), heuristic, heuristic=True)
+    made[first.name] = first
+    return sorted(made.values(), key=lambda candidate: candidate.name)
+
+
+def _candidate(operator: Operator, problem: Any, platform: Platform, item: Any) -> Candidate:
+    decisions = item if isinstance(item, Mapping) else item.decisions()
+    try:
+        plan = operator.plan(problem, platform, **decisions)
+    except ValueError as error:
+        return Candidate(dict(decisions), reason=f"not legal: {error}")
+    return Candidate(plan.decisions(), plan)
+
+
+def gate(
+    candidates: Sequence[Candidate], operator: Operator, platform: Platform, failures: Failures
+) -> list[Candidate]:
+    """Compile what is still alive; rule out what the compiler refuses or silently compiles without double buffering.
+
+    Candidates that differ only in sizes share one compilation. Without the compiler's tools on this machine, nothing is
+    ruled out here: the launch itself will say.
+    """
+    compilations = [operator.compilation(candidate.plan) if candidate.alive else None for candidate in candidates]
+    keys = [_key(operator.name, platform.chip, compilation) for compilation in compilations]
+    todo = {
+        key: compilation
+        for key, compilation in zip(keys, compilations, strict=True)
+        if compilation is not None and key not in failures.known
+    }
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        reasons = dict(zip(todo, pool.map(lambda item: _refusal(item, platform.chip), todo.values()), strict=True))
+    for key, reason in reasons.items():
+        if reason is not None:
+            failures.note(key, reason)
+    return [
+        replace(candidate, reason=failures.known[key]) if candidate.alive and key in failures.known else candidate
+        for candidate, key in zip(candidates, keys, strict=True)
+    ]
+
+
+def _key(op: str, chip: str, compilation: Compilation | None) -> str:
+    if compilation is None:
+        return ""
+    parts = [op, chip, source_hash(op), compilation.function.__name__, f"multibuffer={compilation.multibuffer}"]
+    parts += [f"{name}:{kind}" for name, kind in compilation.signature.items()]
+    parts += [f"{name}={value}" for name, value in compilation.constexprs.items()]
+    return "|".join(parts)
+
+
+def _refusal(compilation: Compilation, chip: str) -> str | None:
+    """Why the compiler's result cannot be used; None when it can, or when there is no compiler here."""
+    from emulator import toolchain
+    from emulator.errors import MissingToolError, ToolError
+
+    try:
+        linalg = toolchain.lower_to_linalg(
+            compilation.function,
+            compilation.signature,
+            compilation.constexprs,
+            {"multibuffer": compilation.multibuffer},
+        )
+        module = toolchain.compile_hivm(linalg, chip=chip, multibuffer=compilation.multibuffer, timeout=COMPILE_SECONDS)
+    except MissingToolError:
+        return None
+    except ToolError as error:
+        return f"not compiled: {error}"
+    if module.overflow:
+        return f"not compiled: the unified buffer overflows ({module.ub_bytes:,} bytes needed)"
+    if module.multibuffer_dropped:
+        return "compiled without the double buffering it asked for: the unified buffer is too small for it"
+    return None
+
+
+def alive(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Those that nothing has ruled out."""
+    return (candidate for candidate in candidates if candidate.alive)

@@ -1,0 +1,227 @@
+"""The tuner: enumerate, gate, check, measure, pick, store. And tuning on first use."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import subprocess
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from autotune import candidates as listing
+from autotune import store
+from autotune.candidates import Candidate, Failures
+from autotune.measure import Measure, choose
+from autotune.operators import Scratch, operator
+from autotune.result import TuneResult, TuningError, pick, speed_order
+from ops import device as devices
+from tiling import tuned
+from tiling.platform import Platform
+from tiling.versions import source_hash
+
+# Whole outputs up to this many elements are compared with the reference; of larger ones both ends and a sample, because
+# the exact answers come from plain numpy.
+COMPARED = 1 << 20
+SAMPLED = 1 << 16
+
+# What a plan's compilation and run can raise on either kind of device. Anything else is a fault of this project.
+CANDIDATE_ERRORS = (RuntimeError, ValueError, ArithmeticError, OSError, MemoryError, subprocess.SubprocessError)
+
+
+def tune(
+    op: str | Callable[..., Any],
+    target: Any,
+    measure: str | Measure = "auto",
+    candidates: Iterable[Any] | None = None,
+    *,
+    platform: Platform | None = None,
+    save: bool = True,
+) -> TuneResult:
+    """Find the fastest plan of one problem, and store it for every process of this user.
+
+        >>> result = tune("gcd", (a, b))                       # a call's own tensors; they are copied, never written
+        >>> result = tune(ops.as_strided, ops.plan_as_strided(x, size, stride).problem, measure="model")
+        >>> print(result); result.regret
+        0.03
+
+    op: 'gcd', 'as_strided' or the public function. target: a problem, or the positional arguments of a call, `out`
+    last. measure: 'auto', 'device', 'model' or 'host' (see autotune.measure), or a Measure. candidates: plans or
+    mappings of decisions; by default the operator's own list. platform: for 'model', the chip to tune for. save:
+    whether to store the winner. Times are microseconds.
+
+    Raises TuningError naming operator, problem and last reason when no candidate can be used; ValueError for an unknown
+    operator or measure; RuntimeError when the measure needs what this machine does not have.
+    """
+    described = operator(op)
+    judge = choose(measure, platform) if isinstance(measure, str) else measure
+    platform = platform or getattr(judge, "platform", None) or devices.platform_of(judge.device)
+    with tuned.unresolved():
+        if hasattr(target, "pattern"):
+            problem, scratch = target, described.scratch(target, judge.device)
+        else:
+            arguments = tuple(target) if isinstance(target, (tuple, list)) else (target,)
+            problem, scratch = described.scratch_of(arguments, judge.device)
+        rows = listing.enumerate_candidates(described, problem, platform, candidates)
+        failures = Failures(_known_failures(platform.chip))
+        rows = listing.gate(rows, described, platform, failures)
+        rows = [_checked(row, scratch, judge) for row in rows]
+        rows = _measured(rows, scratch, judge)
+    if not any(row.figure for row in rows):
+        if save and failures.fresh:
+            store.save(platform.chip, (), failures.fresh)
+        last = rows[-1].reason
+        raise TuningError(f"{described.name} on {problem.key()}: none of {len(rows)} candidates serves; last: {last}")
+    ordered = tuple(sorted(rows, key=speed_order))
+    result = TuneResult(described.name, problem, judge.name, judge.describe(), ordered, pick(rows))
+    if not save:
+        return result
+    return replace(result, stored=store.save(platform.chip, [_entry(result, platform)], failures.fresh))
+
+
+# Failures are remembered for the life of the process even where they cannot be stored.
+_failures: dict[str, dict[str, str]] = {}
+
+
+def _known_failures(chip: str) -> dict[str, str]:
+    known = _failures.setdefault(chip, {})
+    known |= store.failures(chip)
+    return known
+
+
+def _checked(row: Candidate, scratch: Scratch, judge: Measure) -> Candidate:
+    """The candidate, ruled out unless its output is the reference's."""
+    if not row.alive:
+        return row
+    blank(scratch.out)
+    try:
+        complete = judge.run(scratch, row.plan)
+    except CANDIDATE_ERRORS as error:
+        return replace(row, reason=f"failed: {type(error).__name__}: {error}")
+    wrong = wrong_elements(scratch, complete)
+    return replace(row, reason=f"wrong result: {wrong}") if wrong else row
+
+
+def _measured(rows: Sequence[Candidate], scratch: Scratch, judge: Measure) -> list[Candidate]:
+    todo = [row for row in rows if row.alive]
+    figures = iter(judge.figures(scratch, [row.plan for row in todo]))
+    done = []
+    for row in rows:
+        if row.alive:
+            figure = next(figures)
+            row = replace(row, reason=figure) if isinstance(figure, str) else replace(row, figure=figure)
+        done.append(row)
+    return done
+
+
+# --- the check against the reference ---------------------------------------------------------------------------------
+
+BLANK = 0xA5
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """All bytes of a tensor's storage."""
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+
+
+def blank(out: torch.Tensor) -> None:
+    """Overwrite an output, so that what one candidate leaves out is not hidden by what another one wrote."""
+    _bytes(out).fill_(BLANK)
+
+
+def wrong_elements(scratch: Scratch, complete: bool) -> str | None:
+    """How the output differs from the reference, or None. Where it is not complete, untouched elements do not count."""
+    out = scratch.out.detach().cpu().reshape(-1)
+    index = _positions(out.numel())
+    actual = out[index]
+    expected = scratch.expected(index)
+    differs = ~scratch.same(actual, expected)
+    if not complete:
+        untouched = (actual.reshape(-1, 1).view(torch.uint8) == BLANK).all(dim=1)
+        if bool(untouched.all()):
+            return "nothing was written"
+        differs &= ~untouched
+    count = int(differs.sum())
+    if not count:
+        return None
+    first = int(differs.nonzero()[0])
+    where, got, due = int(index[first]), actual[first].item(), expected[first].item()
+    return f"{count} of {len(index)} elements differ, the first at {where}: {got} for {due}"
+
+
+def _positions(elements: int) -> torch.Tensor:
+    """Flat positions to compare: all of them, or both ends and a fixed sample in between."""
+    if elements <= COMPARED:
+        return torch.arange(elements)
+    ends = torch.arange(SAMPLED // 4)
+    between = torch.randint(elements, (SAMPLED,), generator=torch.Generator().manual_seed(0))
+    return torch.cat([ends, between, elements - 1 - ends])
+
+
+def _entry(result: TuneResult, platform: Platform) -> tuned.Entry:
+    winner, heuristic = result.winner, result.heuristic
+    assert winner.figure is not None  # pick() returns candidates that have one
+    own = heuristic.figure or winner.figure
+    return tuned.Entry(
+        op=result.op,
+        measure=result.measure,
+        problem=result.problem.key(),
+        pattern=result.problem.pattern(),
+        elements=result.problem.elements,
+        cores=platform.vector_cores,
+        source=source_hash(result.op),
+        profile=platform.profile,
+        decisions=dict(winner.decisions),
+        microseconds=winner.figure.microseconds,
+        low=winner.figure.low,
+        high=winner.figure.high,
+        heuristic_microseconds=own.microseconds,
+        device=result.device,
+        written=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+# --- tuning on first use ---------------------------------------------------------------------------------------------
+
+_given_up: set[tuple[str, str, str]] = set()
+
+
+@contextlib.contextmanager
+def enabled(measure: str | Measure = "auto") -> Iterator[None]:
+    """Within it, in every thread of the process, a problem without a stored tuning is tuned on first use.
+
+        with autotune.enabled():
+            ops.gcd(a, b)        # tunes on scratch data, stores the plan, then runs with it
+
+    When tuning fails, one warning says why and the operator runs with the heuristic's plan. The environment variable
+    ASCEND_OPS_AUTOTUNE=1 does the same for a whole process.
+    """
+    before = tuned.set_resolver(resolver(measure))
+    try:
+        yield
+    finally:
+        tuned.set_resolver(before)
+
+
+def resolver(measure: str | Measure = "auto") -> tuned.Resolver:
+    """A resolver for `tiling.tuned.set_resolver` that tunes; it returns None for a problem whose tuning failed."""
+
+    def on_first_use(op: str, problem: Any, platform: Platform, plan_function: Any) -> Any:
+        key = (op, platform.chip, problem.key())
+        if key in _given_up:
+            return None
+        try:
+            return tune(op, problem, measure, platform=platform).plan
+        except (TuningError, *CANDIDATE_ERRORS) as error:
+            _given_up.add(key)
+            warnings.warn(
+                f"tuning {op} on {problem.key()} failed and the heuristic's plan is used: {error}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            return None
+
+    return on_first_use

@@ -28,13 +28,22 @@ def as_strided(
     return _AsStrided.apply(self, size, stride, storage_offset, forward)  # type: ignore[no-untyped-call]
 
 
-def refuse_writing(name: str, *tensors: torch.Tensor) -> None:
+def refuse_writing(name: str, *tensors: torch.Tensor | None) -> None:
     """Raise torch's RuntimeError if gradients are recorded and a tensor of an `out=` call requires them."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the arguments requires grad."
         )
+
+
+def refuse_in_place(name: str, self: torch.Tensor) -> None:
+    """Raise RuntimeError if gradients are recorded and `self`, about to be overwritten by an operator without a
+    derivative, requires them: torch's text for a leaf."""
+    if torch.is_grad_enabled() and self.requires_grad:
+        if self.is_leaf:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        raise RuntimeError(f"{name}() has no derivative: it cannot overwrite a tensor that requires grad")
 
 
 class _AsStrided(torch.autograd.Function):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import threading
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 
 from ops import device as devices
+from tiling import tuned
 
 Constexprs = tuple[tuple[str, int | bool | str], ...]
 
@@ -171,3 +174,24 @@ def _emulator() -> Any:
 def forget() -> None:
     """Drop every kept kernel. For tests that change the compiler's surroundings."""
     _compiled.clear()
+
+
+def _tune_on_first_use(op: str, problem: Any, platform: Any, plan_function: Any) -> Any:
+    """The resolver of ASCEND_OPS_AUTOTUNE=1: imports `autotune` when the first plan is wanted, and hands over to it."""
+    try:
+        resolver = importlib.import_module("autotune.tuner").resolver()
+    except ImportError as error:
+        warnings.warn(
+            f"{AUTOTUNE_VARIABLE}=1 has no effect: {error} (install ascend-triton-ops[autotune])",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        tuned.set_resolver(None)
+        return None
+    tuned.set_resolver(resolver)
+    return resolver(op, problem, platform, plan_function)
+
+
+AUTOTUNE_VARIABLE = "ASCEND_OPS_AUTOTUNE"
+if os.environ.get(AUTOTUNE_VARIABLE) == "1":
+    tuned.set_resolver(_tune_on_first_use)

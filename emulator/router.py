@@ -51,7 +51,10 @@ class Router(DriverBase):  # type: ignore[misc]
 
 
 def default_level() -> str:
-    """The level that ASCEND_EMULATOR_LEVEL names, "linalg" by default."""
+    """The level of the `route` around the caller, else the one ASCEND_EMULATOR_LEVEL names, "linalg" by default."""
+    routed = _routed.get()
+    if isinstance(routed, backend.EmulatorDriver):
+        return routed.level
     return os.environ.get("ASCEND_EMULATOR_LEVEL") or "linalg"
 
 

@@ -1,4 +1,4 @@
-"""The launch: one compiled kernel for every value, views of storage, locks, hooks, and which device and stream it uses."""
+"""The launch: one compiled kernel for every value, views of storage, locks, hooks, and the device and stream used."""
 
 import contextlib
 import threading

@@ -8,11 +8,13 @@ against one thread repeats within 10 to 20 %, so that is what criteria are judge
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -114,17 +116,28 @@ def phases(
 
 
 @contextmanager
-def thread_count(count: int | None) -> Iterator[int]:
-    """Inside, torch and the emulator use `count` threads; None leaves both at their defaults. Yields torch's number."""
+def thread_count(count: int | None) -> Iterator[None]:
+    """Inside, torch and the emulator use `count` threads each; None leaves both at their defaults."""
     if count is None:
-        yield torch.get_num_threads()
+        yield
         return
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    pools = [torch, *([emulator] if (emulator := _emulator()) is not None else [])]
+    before = [pool.get_num_threads() for pool in pools]
+    for pool in pools:
+        pool.set_num_threads(count)
     try:
-        yield count
+        yield
     finally:
-        torch.set_num_threads(before)
+        for pool, number in zip(pools, before, strict=True):
+            pool.set_num_threads(number)
+
+
+def _emulator() -> Any:
+    """The emulator's thread settings, or None on a machine without the emulator."""
+    try:
+        return importlib.import_module("emulator.pool")
+    except ImportError:
+        return None
 
 
 def format_us(value: float | None) -> str:

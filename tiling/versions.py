@@ -46,7 +46,8 @@ def _cann_version(binary: Path) -> str:
 def source_hash(op: str) -> str:
     """Hash of the files a plan of `op` and its kernels are made from: an edited kernel makes its old tunings void."""
     digest = hashlib.sha256()
-    names = (f"tiling/{op}*.py", "tiling/layout.py", f"ops/kernels/{op}*.py", "ops/kernels/intrinsics.py")
+    shared = ("tiling/layout.py", "ops/kernels/intrinsics.py", "ops/kernels/signature.py")
+    names = (f"tiling/{op}*.py", f"ops/kernels/{op}*.py", *shared)
     for file in sorted(file for name in names for file in _ROOT.glob(name)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]

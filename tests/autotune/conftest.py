@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from autotune import operators, tuner
-from tests.autotune.double import DoubleProblem, DoubleScratch, Faults, plan_double
+from tests.autotune.double import Faults, double
 from tiling import tuned
 
 
@@ -27,25 +26,6 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
     """Registers the operator "double" for the test, and returns what makes it misbehave."""
     faults = Faults()
-
-    def scratch(problem: DoubleProblem, device: torch.device) -> DoubleScratch:
-        made = DoubleScratch(torch.arange(problem.size, dtype=torch.int32, device=device), faults)
-        faults.scratches.append(made)
-        return made
-
-    def scratch_of(tensors: Sequence[torch.Tensor], device: torch.device) -> tuple[DoubleProblem, DoubleScratch]:
-        made = DoubleScratch(tensors[0].to(device, copy=True), faults)
-        faults.scratches.append(made)
-        return DoubleProblem(tensors[0].numel()), made
-
     monkeypatch.setattr(operators, "_known", dict(operators._known))
-    operators.register(
-        operators.Operator(
-            name="double",
-            plan=plan_double,
-            choices=lambda heuristic, platform: [{"block": block} for block in (32, 64, 128, 256, 2048)],
-            scratch=scratch,
-            scratch_of=scratch_of,
-        )
-    )
+    operators.register(double(faults))
     return faults

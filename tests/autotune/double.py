@@ -88,6 +88,28 @@ class Faults:
     scratches: list[DoubleScratch] = field(default_factory=list)
 
 
+def double(faults: Faults) -> operators.Operator:
+    """The operator as the tuner sees it."""
+
+    def scratch(problem: DoubleProblem, device: torch.device) -> DoubleScratch:
+        made = DoubleScratch(torch.arange(problem.size, dtype=torch.int32, device=device), faults)
+        faults.scratches.append(made)
+        return made
+
+    def scratch_of(tensors: Sequence[torch.Tensor], device: torch.device) -> tuple[DoubleProblem, DoubleScratch]:
+        made = DoubleScratch(tensors[0].to(device, copy=True), faults)
+        faults.scratches.append(made)
+        return DoubleProblem(tensors[0].numel()), made
+
+    return operators.Operator(
+        name="double",
+        plan=plan_double,
+        choices=lambda heuristic, platform: [{"block": block} for block in (32, 64, 128, 256, 2048)],
+        scratch=scratch,
+        scratch_of=scratch_of,
+    )
+
+
 class TableMeasure(Measure):
     """Costs by block from a table; one that is not in it has no figure."""
 

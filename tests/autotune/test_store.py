@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from autotune import store
-from tests.autotune.double import ROOT
+import autotune
+from autotune import operators, store
+from tests.autotune.double import ROOT, DoubleProblem, Faults, TableMeasure, double
 from tests.tiling.test_tuned import Row, document, entry, plan
 from tiling import tuned
 from tiling.platform import platform
 
 CHIP = platform()
 
-WRITER = """
-import sys
-from autotune import store
-from tests.tiling.test_tuned import CHIP, Row, entry
-number = int(sys.argv[1])
-for at in range(int(sys.argv[2])):
-    store.save(CHIP.chip, [entry(Row(1000 * number + at), 16)], {f"failed {number} {at}": "reason"})
-"""
+FORK = multiprocessing.get_context("fork")  # a fresh interpreter would spend its time importing torch
 
 
-def start(code: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def write_many(number: int) -> None:
+    for at in range(12):
+        store.save(CHIP.chip, [entry(Row(1000 * number + at), 16)], {f"failed {number} {at}": "reason"})
+
+
+def tune_many() -> None:
+    operators.register(double(Faults()))
+    for size in range(1, 11):
+        result = autotune.tune("double", DoubleProblem(size), TableMeasure(lambda block: 300.0 - block))
+        assert result.plan.block == 256
+
+
+def run_at_once(targets: Sequence[tuple[Callable[..., None], tuple[int, ...]]]) -> None:
+    processes = [FORK.Process(target=target, args=arguments) for target, arguments in targets]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
 
 
 def stored() -> tuned.Document:
@@ -55,14 +67,18 @@ def test_saving_adds_and_replaces():
 
 
 def test_eight_processes_writing_at_once_lose_nothing():
-    writers = [start(WRITER, number, 12) for number in range(8)]
-    assert [writer.wait(120) for writer in writers] == [0] * 8
+    run_at_once([(write_many, (number,)) for number in range(8)])
     document = stored()
     assert {item.elements for item in document.entries.values()} == {
         1000 * number + at for number in range(8) for at in range(12)
     }
     assert len(document.failed) == 96
     assert not list(tuned.directory().glob("*.tmp"))
+
+
+def test_two_processes_tuning_the_same_problems_at_once_store_each_once():
+    run_at_once([(tune_many, ()), (tune_many, ())])
+    assert sorted(item.elements for item in stored().entries.values()) == list(range(1, 11))
 
 
 READER = """
@@ -83,7 +99,9 @@ print(now(), flush=True)
 
 
 def test_a_tuning_in_one_process_changes_the_plan_in_another_within_a_second():
-    reader = start(READER)
+    reader = subprocess.Popen(
+        [sys.executable, "-c", READER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert reader.stdout is not None
     assert reader.stdin is not None
     assert reader.stdout.readline().strip() == "None"

@@ -40,7 +40,7 @@ def set_num_threads(count: int) -> None:
 class Job:
     """One function, run once by a helper unless it is withdrawn first."""
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
         self._claimed = threading.Lock()
         self._done = threading.Event()
@@ -70,7 +70,7 @@ class Pool:
         self._size = 0
         self._lock = threading.Lock()
 
-    def submit(self, work: Callable[[], None], size: int) -> Job:
+    def submit(self, work: Callable[[], object], size: int) -> Job:
         """Queue a job, with at least `size` threads to serve the queue."""
         job = Job(work)
         if self._size < size:
@@ -96,7 +96,7 @@ class Pool:
 _pool = Pool()
 
 
-def submit(work: Callable[[], None], size: int) -> Job:
+def submit(work: Callable[[], object], size: int) -> Job:
     """Give a job to the process's helper threads, of which there shall be `size`."""
     return _pool.submit(work, size)
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from autotune.device import kernels_by_call
 from bench.timing import Quantiles, quantiles
-from ops import device as devices
-
-REPEATS = 5  # each starts the profiler anew, which takes longer than most calls
 
 
 @dataclass(frozen=True)
@@ -23,22 +21,19 @@ class DeviceTime:
     warned: tuple[str, ...]
 
 
-def device_time(call: Callable[[], object], device: torch.device, repeats: int = REPEATS) -> DeviceTime:
-    """Profile a call `repeats` times with a cold L2 cache and sum the kernels of each time.
+def device_time(call: Callable[[], object], device: torch.device) -> DeviceTime:
+    """Profile some calls, each with a cold L2 cache, and sum the kernels of each.
 
     A call may start no kernel (a fallback to the CPU), one, or several (AsStrided + Transpose): a reader that takes
-    one row a call is wrong for all but the second.
+    one row a call is wrong for all but the second. A profile that cannot be told apart is no figure, with its reason
+    among the warnings.
     """
-    sums: list[float] = []
-    kernels: tuple[str, ...] = ()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        call()
-        devices.synchronize(device)
-        for _ in range(repeats):
-            devices.clear_l2(device)
-            devices.synchronize(device)
-            rows = devices.profile_kernels(call, device)
-            sums.append(sum(duration for _, duration in rows))
-            kernels = tuple(name for name, _ in rows)
-    return DeviceTime(quantiles(sums), kernels, tuple(str(item.message) for item in caught))
+        try:
+            calls = kernels_by_call(call, device)
+        except RuntimeError as error:
+            return DeviceTime(None, (), (str(error),))
+    sums = [sum(duration for _, duration in kernels) for kernels in calls]
+    names = tuple(name for name, _ in calls[-1]) if calls else ()
+    return DeviceTime(quantiles(sums), names, tuple(str(item.message) for item in caught))

@@ -12,6 +12,7 @@ import torch
 from bench import cases
 from bench.cases import AsStridedCase, CaseError, GcdCase
 from bench.inputs import torch_dtype
+from tiling.as_strided import TilingKey, classify
 
 
 def test_compare_list_has_thirty_rows_over_both_operators() -> None:
@@ -30,6 +31,13 @@ def test_sweep_list_has_forty_rows_every_gcd_dtype_and_sizes_from_1_to_2_26() ->
         sizes = {case.elements for case in listed if case.op == op}
         assert 1 in sizes
         assert 2**26 in sizes
+
+
+def test_sweep_list_covers_the_twelve_documented_paths() -> None:
+    listed = [case for case in cases.sweep_cases() if isinstance(case, AsStridedCase)]
+    keys = {classify(case.size, case.stride, case.offset, cases.ITEM_BYTES[case.dtype]) for case in listed}
+    assert keys == set(TilingKey)
+    assert len(TilingKey) == 12
 
 
 @pytest.mark.parametrize("listed", [cases.compare_cases(), cases.sweep_cases()], ids=["compare", "sweep"])

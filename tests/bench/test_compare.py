@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bench.cases import AsStridedCase, Case, GcdCase
 from bench.compare import Outcome
 from bench.providers import BUILTIN, PROJECT, Provider, builtin_call
 from bench.timing import Quantiles
+from ops import device as devices
 from tests.bench import fakes
 
 CPU = torch.device("cpu")
@@ -132,30 +134,34 @@ def test_run_exits_2_for_a_selection_without_cases(capsys: pytest.CaptureFixture
 
 @pytest.fixture
 def npu_layer(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A fake device: kernels by call, and what was asked of it."""
-    log: dict[str, Any] = {"cleared": 0, "kernels": {}}
-    monkeypatch.setattr(compare.devices, "synchronize", lambda device: None)
-    monkeypatch.setattr(compare.devices, "describe", lambda device: "a fake NPU")
+    """A fake device: the kernels of each call, between clearings of the L2, as a profile would show them."""
+    log: dict[str, Any] = {"kernels": {}, "profile": []}
+    monkeypatch.setattr(devices, "synchronize", lambda device: None)
+    monkeypatch.setattr(devices, "describe", lambda device: "a fake NPU")
+    monkeypatch.setattr(devices, "clear_l2", lambda device: log["profile"].append(("ZerosLike", 100.0)))
 
-    def clear(device: object) -> None:
-        log["cleared"] += 1
+    def profile(run: Any, device: object) -> list[tuple[str, float]]:
+        log["profile"].clear()
+        run()
+        return list(log["profile"])
 
-    def profile(call: Any, device: object) -> list[tuple[str, float]]:
-        call()
-        return log["kernels"].get(call, [])
-
-    monkeypatch.setattr(npu.devices, "clear_l2", clear)
-    monkeypatch.setattr(npu.devices, "profile_kernels", profile)
+    monkeypatch.setattr(devices, "profile_kernels", profile)
     return log
 
 
+def calls_with(log: dict[str, Any], **kernels: list[tuple[str, float]]) -> dict[str, Any]:
+    """Calls that leave these kernels in the profile."""
+    names = {"project": PROJECT, "builtin": BUILTIN, "roof": "roof"}
+    return {names[name]: (lambda rows=rows: log["profile"].extend(rows)) for name, rows in kernels.items()}
+
+
 def test_npu_sums_all_kernels_of_a_call_and_names_the_builtin(npu_layer: dict[str, Any]) -> None:
-    calls: dict[str, Any] = {PROJECT: lambda: None, BUILTIN: lambda: 1, "roof": lambda: 2}
-    npu_layer["kernels"] = {
-        calls[PROJECT]: [("asd_rows", 10.0)],
-        calls[BUILTIN]: [("AsStrided_7f_high", 30.0), ("Transpose_8", 10.0)],
-        calls["roof"]: [("TensorMove", 8.0)],
-    }
+    calls = calls_with(
+        npu_layer,
+        project=[("asd_rows", 10.0)],
+        builtin=[("AsStrided_7f_high", 30.0), ("Transpose_8", 10.0)],
+        roof=[("TensorMove", 8.0)],
+    )
     outcome = Outcome(CASES[1], ok=True)
     compare.measure_on_npu(outcome, fakes.NPU, calls, rounds=1)  # type: ignore[arg-type]
     assert outcome.project_device == Quantiles(10.0, 10.0, 10.0)
@@ -164,17 +170,13 @@ def test_npu_sums_all_kernels_of_a_call_and_names_the_builtin(npu_layer: dict[st
     cells = compare.table_cells(outcome, True)
     assert cells[7] == "0.25"
     assert cells[9] == "80 %"
-    assert npu_layer["cleared"] == 3 * npu.REPEATS
 
 
 def test_npu_fallback_to_the_cpu_is_named_and_gives_no_ratio(npu_layer: dict[str, Any]) -> None:
-    import warnings
-
     def fallback() -> None:
         warnings.warn("The kernel [gcd.out] is not supported by NPU currently. Now running on CPU.", stacklevel=1)
 
-    calls: dict[str, Any] = {PROJECT: lambda: None, BUILTIN: fallback, "roof": lambda: None}
-    npu_layer["kernels"] = {calls[PROJECT]: [("gcd_i32", 10.0)]}
+    calls = calls_with(npu_layer, project=[("gcd_i32", 10.0)], roof=[]) | {BUILTIN: fallback}
     outcome = Outcome(CASES[0], ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -188,11 +190,17 @@ def test_npu_fallback_to_the_cpu_is_named_and_gives_no_ratio(npu_layer: dict[str
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf"), 0.0])
 def test_npu_profiler_nonsense_is_not_a_speedup(npu_layer: dict[str, Any], broken: float) -> None:
-    calls: dict[str, Any] = {PROJECT: lambda: None, BUILTIN: lambda: 1, "roof": lambda: 2}
-    npu_layer["kernels"] = {calls[PROJECT]: [("gcd_i32", 10.0)], calls[BUILTIN]: [("aclnnGcd_Gcd", broken)]}
+    calls = calls_with(npu_layer, project=[("gcd_i32", 10.0)], builtin=[("aclnnGcd_Gcd", broken)], roof=[])
     outcome = Outcome(CASES[0], ok=True)
     compare.measure_on_npu(outcome, fakes.NPU, calls, rounds=1)  # type: ignore[arg-type]
     assert outcome.builtin_device is None
     assert compare.table_cells(outcome, True)[7] == "n/a"
     rows = [row for row in compare.to_rows([outcome], fakes.NPU) if row.metric == "device time"]  # type: ignore[arg-type]
     assert [row.p50 for row in rows] == [10.0, None, None]
+
+
+def test_npu_profile_without_clearings_is_no_figure(npu_layer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "profile_kernels", lambda run, device: [])
+    taken = npu.device_time(lambda: None, fakes.NPU)  # type: ignore[arg-type]
+    assert taken.time is None
+    assert "cannot be told apart" in taken.warned[0]

@@ -11,3 +11,7 @@ tensor([[0, 2],
 from ops import toolchain as _toolchain
 
 _toolchain.require_triton_ascend()
+
+from ops.as_strided import as_strided, plan_as_strided  # noqa: E402 - only with the right triton installed
+
+__all__ = ["as_strided", "plan_as_strided"]

@@ -258,14 +258,15 @@ def _write(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPl
     first = source.untyped_storage().data_ptr() + call.start
     if _direct(out) and (high <= first or first + call.reach <= low):
         _run(source, _reordered(source, call, out, plan), out)
-        return out
-    temporary = torch.empty(call.size, dtype=source.dtype, device=source.device)
-    _run(source, call, temporary)
-    if _direct(out):
-        _run(temporary, _reordered(temporary, _call(temporary, call.size, temporary.stride(), 0), out), out)
     else:
-        # Holes, or a conjugate view: torch's own strided store, from the finished result.
-        out.copy_(temporary)
+        temporary = torch.empty(call.size, dtype=source.dtype, device=source.device)
+        _run(source, call, temporary)
+        if _direct(out):
+            _run(temporary, _reordered(temporary, _call(temporary, call.size, temporary.stride(), 0), out), out)
+        else:
+            # Holes, or a conjugate view: torch's own strided store, from the finished result.
+            out.copy_(temporary)
+    autograd.mark_written(out)
     return out
 
 

@@ -37,6 +37,12 @@ def refuse_writing(name: str, *tensors: torch.Tensor | None) -> None:
         )
 
 
+def mark_written(tensor: torch.Tensor) -> None:
+    """Tell autograd that a kernel has written `tensor`: a backward pass that saved it then refuses to use it."""
+    if not tensor.is_inference():  # those have no version to count
+        torch.autograd.graph.increment_version(tensor)
+
+
 def refuse_in_place(name: str, self: torch.Tensor) -> None:
     """Raise RuntimeError if gradients are recorded and `self`, about to be overwritten by an operator without a
     derivative, requires them: torch's text for a leaf."""

@@ -156,21 +156,28 @@ def tune_rows(task: Task) -> list[Row]:
         found = autotune.tune(case.op, arguments, task.measure, save=task.save)
     except autotune.TuningError as error:
         raise TaskError(str(error)) from error
-    rows = []
-    for candidate in found.candidates:
-        plan = json.dumps(dict(candidate.decisions), sort_keys=True) if candidate.plan is None else None
-        plan = plan or describe_plan(candidate.plan)
-        provider = "heuristic" if candidate.heuristic else "candidate"
-        ok = candidate.figure is not None
-        rows.append(row_of(task, provider, candidate.figure, plan=plan, note=candidate.reason or "", ok=ok))
-    if found.regret is not None:
-        heuristic = next(row for row in rows if row.provider == "heuristic")
+    rows = [candidate_row(task, candidate) for candidate in found.candidates]
+    heuristic = next(row for row in rows if row.provider == "heuristic")
+    figure = found.heuristic.figure
+    if found.regret is not None and figure is not None:
         fastest = min((row for row in rows if row.p50 is not None), key=lambda row: row.p50 or 0.0)
-        rows.append(replace(fastest, provider="fastest"))
-        rank = f"number {found.heuristic_rank} of {sum(row.ok is True for row in rows[:-1])}"
+        rank = f"number {found.heuristic_rank} of {sum(row.p50 is not None for row in rows)}"
         empty = replace(heuristic, p20=None, p80=None, gb_per_s=None)
-        rows.append(replace(empty, metric="regret", unit="fraction", p50=found.regret, note=rank))
+        rows += [
+            replace(fastest, provider="fastest"),
+            replace(empty, metric="regret", unit="fraction", p50=found.regret, note=rank),
+            replace(heuristic, provider=PROJECT),
+            *detail_rows(replace(heuristic, provider=PROJECT), figure),
+        ]
     return stamped(rows, found.device)
+
+
+def candidate_row(task: Task, candidate: Any) -> Row:
+    """The figure of one candidate, or the reason why it has none."""
+    plan = describe_plan(candidate.plan) if candidate.plan is not None else candidate.name
+    provider = "heuristic" if candidate.heuristic else "candidate"
+    ok = candidate.figure is not None
+    return row_of(task, provider, candidate.figure, plan=plan, note=candidate.reason or "", ok=ok)
 
 
 def stamped(rows: list[Row], device: str) -> list[Row]:

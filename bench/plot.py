@@ -1,0 +1,243 @@
+"""Figures from the results of compare and sweep, as PNG and SVG.
+
+    speedup     built-in time over this project's, a bar a case
+    size        time against the number of elements, a line an operator and dtype, with the measured roof
+    candidates  every candidate plan of each tuned case, with the heuristic's and the fastest marked
+    pipes       busy share of each pipe of a core, a bar a modelled case
+
+Each kind is drawn if the files hold rows for it. One modelled sweep holds them for all but the speed-ups, which
+`compare` takes:
+
+    python -m bench sweep --regret --json sweep.json
+    python -m bench compare --json compare.json
+    python -m bench plot sweep.json compare.json --out docs/figures
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from bench import results
+from bench.providers import ADD_ROOF, BUILTIN, COPY_ROOF, PROJECT
+from bench.regret import by_case
+from bench.results import ResultsError, Row
+from bench.timing import ratio
+
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#999999"  # told apart also without colour vision
+PIPE_COLOURS = {"V": BLUE, "S": ORANGE, "MTE2": GREEN, "MTE3": "#cc79a7"}
+PIPE_METRIC = "busy "  # rows of a model: "busy V" and so on, as fractions
+
+MOST_BARS = 40  # more cannot be read on one page; the rest go on further pages
+
+
+def add_arguments(parser: Any) -> None:
+    """Options of the command."""
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="files written with --json or --csv")
+    parser.add_argument("--out", type=Path, default=Path("figures"), help="folder for the figures (default figures)")
+    parser.add_argument("--kind", action="append", choices=sorted(KINDS), help="only this kind of figure")
+
+
+def run(args: Any) -> int:
+    """Draw what the files hold rows for; 1 if that is nothing, 2 if a file cannot be read."""
+    try:
+        rows = [row for path in args.results for row in results.read(path)]
+    except ResultsError as error:
+        print(f"bench plot: {error}")
+        return 2
+    written = draw(rows, args.out, args.kind or sorted(KINDS))
+    for path in written:
+        print(path)
+    if not written:
+        print("bench plot: the files hold no rows for these kinds of figure")
+    return 0 if written else 1
+
+
+def draw(rows: list[Row], folder: Path, kinds: Iterable[str]) -> list[Path]:
+    """Write the figures of these kinds, one set for each device, as PNG and SVG; returns the files."""
+    written: list[Path] = []
+    devices = list(dict.fromkeys(row.device for row in rows))
+    for number, device in enumerate(devices):
+        own = [row for row in rows if row.device == device]
+        for kind in kinds:
+            for page, figure in enumerate(KINDS[kind](own, device)):
+                name = "-".join(
+                    [kind, *([str(number + 1)] if len(devices) > 1 else []), *([f"page{page + 1}"] if page else [])]
+                )
+                written += save(figure, folder / name)
+    return written
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write one figure as PNG and SVG and close it. The SVG is the same for the same rows."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+    with matplotlib.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none"}):
+        figure.savefig(paths[0], dpi=150)
+        figure.savefig(paths[1], metadata={"Date": None})
+    pyplot.close(figure)
+    return paths
+
+
+def horizontal(count: int, title: str, x_label: str) -> tuple[Figure, Any]:
+    """A figure with room for `count` horizontal bars."""
+    figure, axes = pyplot.subplots(figsize=(10, 1.6 + 0.28 * count), layout="constrained")
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(x_label)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def label(row: Row) -> str:
+    """A case as it stands on an axis."""
+    return f"{row.op} {row.case} [{row.dtype}]"
+
+
+def best_times(rows: list[Row], provider: str) -> dict[tuple[str, str, str], Row]:
+    """The row of a provider for each case: device time where there is one, else host or modelled time."""
+    found: dict[tuple[str, str, str], Row] = {}
+    for metric in ("modelled time", "host time", "device time"):
+        for row in rows:
+            if (row.provider, row.metric) == (provider, metric) and row.p50 is not None:
+                found[row.op, row.dtype, row.case] = row
+    return found
+
+
+def speedup(rows: list[Row], device: str) -> list[Figure]:
+    """Bars of built-in time over this project's; the line at 1 is equality."""
+    ours, theirs = best_times(rows, PROJECT), best_times(rows, BUILTIN)
+    bars = [
+        (label(row), value)
+        for key, row in ours.items()
+        if key in theirs and row.ok is not False and (value := ratio(theirs[key].p50, row.p50)) is not None
+    ]
+    figures = []
+    for start in range(0, len(bars), MOST_BARS):
+        page = bars[start : start + MOST_BARS][::-1]
+        figure, axes = horizontal(
+            len(page), f"Speed-up over the built-in operator\n{device}", "built-in time / time (×)"
+        )
+        values = [value for _, value in page]
+        axes.barh([text for text, _ in page], values, color=[BLUE if value >= 1 else ORANGE for value in values])
+        axes.axvline(1.0, color="black", linewidth=1)
+        axes.set_xscale("log")
+        axes.margins(x=0.12)
+        for place, value in enumerate(values):
+            axes.annotate(f"{value:.2f}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+        figures.append(figure)
+    return figures
+
+
+def size(rows: list[Row], device: str) -> list[Figure]:
+    """Time against elements on logarithmic axes; the roofs as dashes."""
+    series: dict[str, list[Row]] = {}
+    for row in best_times(rows, PROJECT).values():
+        if row.elements > 0:
+            series.setdefault(f"{row.op} {row.dtype}", []).append(row)
+    roofs: dict[str, list[Row]] = {}
+    for name in (COPY_ROOF, ADD_ROOF):
+        for row in best_times(rows, name).values():
+            if row.elements > 0:
+                roofs.setdefault(f"roof: {name} {row.dtype}", []).append(row)
+    series = {name: points for name, points in series.items() if len({point.elements for point in points}) > 1}
+    if not series:
+        return []
+    figure, axes = pyplot.subplots(figsize=(10, 6.5), layout="constrained")
+    for name, points in sorted(series.items()):
+        _line(axes, name, points, "o-", None)
+    shown_dtypes = {name.rpartition(" ")[2] for name in series}
+    for name, points in sorted(roofs.items()):
+        if name.rpartition(" ")[2] in shown_dtypes and len({point.elements for point in points}) > 1:
+            _line(axes, name, points, "--", GREY)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("elements of the result")
+    axes.set_ylabel("time (us)")
+    axes.set_title(f"Time against size (median over the cases of a size)\n{device}", fontsize=11)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, ncols=2)
+    return [figure]
+
+
+def _line(axes: Any, name: str, points: list[Row], style: str, colour: str | None) -> None:
+    """One line through the median time of each size."""
+    by_size: dict[int, list[float]] = {}
+    for point in points:
+        by_size.setdefault(point.elements, []).append(point.p50 or 0.0)
+    sizes = sorted(by_size)
+    middles = [sorted(by_size[count])[len(by_size[count]) // 2] for count in sizes]
+    axes.plot(sizes, middles, style, label=name, color=colour, markersize=4, linewidth=1.3)
+
+
+def candidates(rows: list[Row], device: str) -> list[Figure]:
+    """Dots of every candidate's time over the fastest, a line a case."""
+    tuned = []
+    for group in by_case(rows).values():
+        figures = [row for row in group if row.provider in ("candidate", "heuristic") and row.unit == "us"]
+        times = [row.p50 for row in figures if row.p50 is not None]
+        if len(times) > 1:
+            tuned.append((label(group[0]), [row for row in figures if row.p50 is not None], min(times)))
+    drawn = []
+    for start in range(0, len(tuned), MOST_BARS):
+        page = tuned[start : start + MOST_BARS][::-1]
+        title = f"Candidate plans of each tuning\n{device}"
+        figure, axes = horizontal(len(page), title, "time / time of the fastest candidate (×)")
+        for place, (_, tried, fastest) in enumerate(page):
+            for row in tried:
+                heuristic = row.provider == "heuristic"
+                axes.plot(
+                    (row.p50 or 0.0) / fastest,
+                    place,
+                    "D" if heuristic else "o",
+                    color=ORANGE if heuristic else BLUE,
+                    alpha=1.0 if heuristic else 0.5,
+                    markersize=6 if heuristic else 4,
+                    zorder=3 if heuristic else 2,
+                )
+        axes.set_yticks(range(len(page)), [text for text, _, _ in page])
+        axes.set_xscale("log")
+        axes.plot([], [], "D", color=ORANGE, label="the heuristic's plan")
+        axes.plot([], [], "o", color=BLUE, label="another candidate")
+        axes.legend(fontsize=8, loc="upper right")
+        drawn.append(figure)
+    return drawn
+
+
+def pipes(rows: list[Row], device: str) -> list[Figure]:
+    """Grouped bars of the busy share of each pipe, a group a modelled case."""
+    shares: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.metric.startswith(PIPE_METRIC) and row.p50 is not None:
+            shares.setdefault(label(row), {})[row.metric.removeprefix(PIPE_METRIC)] = row.p50
+    names = [pipe for pipe in PIPE_COLOURS if any(pipe in share for share in shares.values())]
+    drawn = []
+    for start in range(0, len(shares), MOST_BARS):
+        page = list(shares.items())[start : start + MOST_BARS][::-1]
+        figure, axes = horizontal(2 * len(page), f"Busy share of each pipe\n{device}", "share of the time (%)")
+        height = 0.8 / max(1, len(names))
+        for number, pipe in enumerate(names):
+            places = [place + 0.4 - height * (number + 0.5) for place in range(len(page))]
+            values = [100 * share.get(pipe, 0.0) for _, share in page]
+            axes.barh(places, values, height=height, color=PIPE_COLOURS[pipe], label=pipe)
+        axes.set_yticks(range(len(page)), [text for text, _ in page])
+        axes.set_xlim(0, 100)
+        axes.legend(fontsize=8, loc="lower right")
+        drawn.append(figure)
+    return drawn
+
+
+KINDS: dict[str, Callable[[list[Row], str], list[Figure]]] = {
+    "speedup": speedup,
+    "size": size,
+    "candidates": candidates,
+    "pipes": pipes,
+}

@@ -67,8 +67,7 @@ def as_strided(
     tensor on a device other than an NPU or the CPU (where the emulator serves). Differentiable.
     """
     if transforms.active(self, *(() if out is None else (out,))):
-        sizes, strides, offset = read_arguments(size, stride, storage_offset)
-        return transforms.as_strided(self, sizes, strides, offset, out)
+        return transforms.as_strided(self, size, stride, storage_offset, out)
     if torch.is_grad_enabled() and isinstance(self, torch.Tensor):
         if out is not None:
             autograd.refuse_writing("aten::as_strided_copy", self, out)

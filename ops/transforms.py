@@ -57,12 +57,17 @@ def gcd_(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 def as_strided(
     self: torch.Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None,
+    size: Sequence[int] | torch.Tensor,
+    stride: Sequence[int] | torch.Tensor,
+    storage_offset: int | torch.Tensor | None,
     out: torch.Tensor | None,
 ) -> torch.Tensor:
     """`ops.as_strided` as one operator of PyTorch's; under torch.func, as a function with rules of its own."""
+    # Nothing is read here that need not be: under a tracer the integers may be symbols.
+    size = size.tolist() if isinstance(size, torch.Tensor) else size
+    stride = stride.tolist() if isinstance(stride, torch.Tensor) else stride
+    if isinstance(storage_offset, torch.Tensor):
+        storage_offset = int(storage_offset.item())
     operator = torch.ops.ascend_ops.as_strided_copy
     if out is not None:
         return operator.out(self, size, stride, storage_offset, out=out)

@@ -85,12 +85,14 @@ extern "C" u64 device_replay(const Event *events, u64 count, const Costs *costs,
       break;
     }
     case Kind::Dma: {
-      // One instruction every dma_issue cycles at most, so many bytes a cycle, and at least `burst` cycles a burst;
-      // the latency is seen by whoever waits, not by the next instruction.
+      // So many bytes a cycle, and at least `burst` cycles a burst; the pipe takes one instruction every dma_issue
+      // cycles at most. The latency is seen by whoever waits for the data, not by the next instruction.
       const double bytes = (double)e.amount * std::max<double>(e.bytes, BURST_BYTES);
+      const double transfer = std::max(bytes / costs->dma_bytes_per_cycle, e.amount * costs->burst);
+      const double occupied = std::max(costs->dma_issue, transfer);
       now[e.pipe] = std::max(now[e.pipe], now[S]);
-      spend(e, e.pipe, std::max({costs->dma_issue, bytes / costs->dma_bytes_per_cycle, e.amount * costs->burst}));
-      tail[e.pipe] = costs->dma_latency;
+      spend(e, e.pipe, occupied);
+      tail[e.pipe] = std::max(0.0, costs->dma_latency + transfer - occupied);
       running[e.pipe] = true;
       (e.pipe == MTE2 ? out->loaded : out->stored) += (double)e.amount * e.bytes;
       out->dma_instructions[e.pipe == MTE3] += 1;

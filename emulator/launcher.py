@@ -34,6 +34,24 @@ _FORMATS = {
     "f64": "d",
 }
 
+_ITEM_BYTES = {
+    "i1": 1,
+    "i8": 1,
+    "u8": 1,
+    "fp8e4nv": 1,
+    "fp8e5": 1,
+    "i16": 2,
+    "u16": 2,
+    "fp16": 2,
+    "bf16": 2,
+    "i32": 4,
+    "u32": 4,
+    "fp32": 4,
+    "i64": 8,
+    "u64": 8,
+    "fp64": 8,
+}
+
 _soft_limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
 _MAIN_STACK_BYTES = 4 << 20 if _soft_limit == resource.RLIM_INFINITY else min(4 << 20, _soft_limit // 2)
 _THREAD_STACK_BYTES = 1 << 20  # other threads may have been made with 2 MiB of stack
@@ -42,13 +60,25 @@ _THREAD_STACK_BYTES = 1 << 20  # other threads may have been made with 2 MiB of 
 class Launcher:
     """A loaded kernel. Called with the grid's extents and the kernel's run-time arguments, it runs the grid."""
 
-    def __init__(self, kernel: str, address: int, types: Sequence[str], in_order: bool, stack_bytes: int) -> None:
-        """`types` are Triton's ("*fp32", "i64"); `in_order` keeps all programs on one thread, one after another."""
+    def __init__(
+        self,
+        kernel: str,
+        address: int,
+        types: Sequence[str],
+        guarded: Sequence[int],
+        in_order: bool,
+        stack_bytes: int,
+    ) -> None:
+        """`types` are Triton's ("*fp32", "i64"), `guarded` the arguments whose storage bounds the kernel wants.
+
+        `in_order` keeps all programs on one thread, one after another.
+        """
         self._kernel = kernel
         self._types = tuple(types)
         self._pointers = tuple(kind.startswith("*") for kind in types)
         record = "".join("Q" if kind.startswith("*") else self._format(kind) for kind in types)
-        self._record = struct.Struct(f"<{record}i4xi4xi4xqq")
+        self._guarded = tuple((position, _ITEM_BYTES[types[position].lstrip("*k")]) for position in guarded)
+        self._record = struct.Struct(f"<{record}i4xi4xi4x{'qq' * len(guarded)}qq")
         self._counter_at = self._record.size - native.SLOT
         self._pack = self._record.pack_into
         self._run = native.function(address)
@@ -75,7 +105,11 @@ class Launcher:
             values = [a.data_ptr() if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
         except AttributeError:
             values = [self._address(a) if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
-        self._pack(record[0], 0, *values, gx, gy, gz, total, 0)
+        if self._guarded:
+            bounds = [bound for at, size in self._guarded for bound in _storage(args[at], values[at], size)]
+            self._pack(record[0], 0, *values, gx, gy, gz, *bounds, total, 0)
+        else:
+            self._pack(record[0], 0, *values, gx, gy, gz, total, 0)
         if self._stack_bytes > _THREAD_STACK_BYTES and self._needs_stack():
             job = pool.submit(lambda: self._grid(record, total), 1)
             _wait(job)
@@ -127,6 +161,19 @@ class Launcher:
             counter.value = total  # after an interrupt nobody takes another program
             for job in jobs:
                 _wait(job)
+
+
+def _storage(argument: Any, address: int, item_bytes: int) -> tuple[int, int]:
+    """First element of the storage relative to the address, and the one behind the last; all memory if unknown."""
+    if hasattr(argument, "gm_range"):
+        low, high = argument.gm_range()
+    elif hasattr(argument, "untyped_storage"):
+        storage = argument.untyped_storage()
+        low = storage.data_ptr()
+        high = low + storage.nbytes()
+    else:
+        return -(1 << 60), 1 << 60
+    return -((address - low) // item_bytes), (high - address) // item_bytes
 
 
 def _wait(job: pool.Job) -> None:

@@ -13,7 +13,7 @@ from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.launcher import Launcher
 
 # Part of the cache key: raise it whenever the same IR would be compiled to something else.
-REVISION = 1
+REVISION = 2
 
 
 def fingerprint() -> str:
@@ -33,7 +33,9 @@ def build(text: str, kernel: str, target: native.Target) -> bytes:
     lowered = linalg_ir.lower(
         text, kernel, lambda source, passes: toolchain.optimise(kernel, "bishengir-opt", source, passes)
     )
-    llvm_text = llvm_ir.rewrite(to_llvm(lowered.text, kernel)) + llvm_ir.grid_loop(lowered.name, lowered.types)
+    llvm_text = llvm_ir.rewrite(to_llvm(lowered.text, kernel)) + llvm_ir.grid_loop(
+        lowered.name, lowered.types, lowered.guarded
+    )
     made = native.emit(llvm_text, llvm_ir.ENTRY, target)
     if target == native.host():
         missing = native.unresolved(made.externals)
@@ -44,6 +46,7 @@ def build(text: str, kernel: str, target: native.Target) -> bytes:
     header = {
         "kernel": kernel,
         "arguments": len(lowered.types),
+        "guarded": lowered.guarded,
         "in_order": lowered.atomic,
         "stack_bytes": made.stack_bytes,
     }
@@ -79,4 +82,4 @@ def load_kernel(blob: bytes, types: Sequence[str]) -> Launcher:
     if header["arguments"] != len(types):
         raise AssertionError(f"{header['kernel']}: {header['arguments']} arguments compiled, {len(types)} passed")
     address = native.load(blob[end + 1 :], llvm_ir.ENTRY)
-    return Launcher(header["kernel"], address, types, header["in_order"], header["stack_bytes"])
+    return Launcher(header["kernel"], address, types, header["guarded"], header["in_order"], header["stack_bytes"])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator import special
+from emulator import guards, special
 from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.toolchain import save_failed
 
@@ -66,13 +66,15 @@ class Lowered:
     text: str
     name: str
     types: tuple[str, ...]
+    guarded: tuple[int, ...]  # arguments whose storage bounds follow the grid's arguments, see guards.Guarded
     atomic: bool
 
 
 def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     """Lower one kernel. `optimise(text, passes)` runs bishengir-opt."""
     name, types = signature(text)
-    fused = optimise(clean(text), list(FUSE))
+    safe = guards.apply(clean(text))
+    fused = optimise(safe.text, list(FUSE))
     try:
         expanded = special.expand(fused)
     except ValueError as error:
@@ -80,7 +82,7 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     refuse_unknown(expanded, kernel)
     buffers = align(copies_to_loops(optimise(expanded, list(BUFFERISE))))
     lowered = optimise(buffers, list(LOWER))
-    return Lowered(lowered, name, types, "GenericAtomicRMW" in text or "atomic" in text)
+    return Lowered(lowered, name, types, safe.arguments, "GenericAtomic" in text or "atomic" in text)
 
 
 def signature(text: str) -> tuple[str, tuple[str, ...]]:

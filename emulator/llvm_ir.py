@@ -169,17 +169,19 @@ def _shift(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
 ENTRY = "emulator_run"
 
 
-def grid_loop(kernel: str, types: tuple[str, ...]) -> str:
+def grid_loop(kernel: str, types: tuple[str, ...], guarded: tuple[int, ...] = ()) -> str:
     """The native entry of a kernel: `emulator_run(record, chunk, limit)`.
 
-    The record holds one 8-byte slot per argument, the grid's three extents, the number of programs, and the counter of
-    programs handed out. The entry takes `chunk` programs at a time from the counter until none is left or it has taken
-    `limit`, so that several threads can share one record. The last axis of the grid runs fastest, as on the device.
+    The record holds one 8-byte slot per argument, the grid's three extents, the storage bounds of the guarded arguments
+    (two each), the number of programs, and the counter of programs handed out. The entry takes `chunk` programs at a
+    time from the counter until none is left or it has taken `limit`, so that several threads can share one record. The
+    last axis of the grid runs fastest, as on the device.
     """
     lines = [f"define void @{ENTRY}(ptr %record, i64 %chunk, i64 %limit) {{", "entry:"]
     workspace = "ptr null, ptr null, i64 0, i64 0, i64 1"
     arguments = [workspace, workspace]
-    fields = [*types, "i32", "i32", "i32", "i64"]
+    bounds = ["i64"] * (2 * len(guarded))
+    fields = [*types, "i32", "i32", "i32", *bounds, "i64"]
     for number, kind in enumerate(fields):
         lines.append(f"  %p{number} = getelementptr i8, ptr %record, i64 {SLOT * number}")
         if kind.startswith("memref"):
@@ -193,8 +195,9 @@ def grid_loop(kernel: str, types: tuple[str, ...]) -> str:
             lines.append(f"  %a{number} = load {SCALARS[kind]}, ptr %p{number}")
             arguments.append(f"{SCALARS[kind]} %a{number}")
     first = len(types)
-    total, counter = f"%a{first + 3}", SLOT * (first + 4)
-    passed = ", ".join([*arguments[:-1], "i32 %x, i32 %y, i32 %z"])
+    total, counter = f"%a{len(fields) - 1}", SLOT * len(fields)
+    grid = 2 + first + 3  # workspaces, own arguments, extents
+    passed = ", ".join([*arguments[:grid], "i32 %x, i32 %y, i32 %z", *arguments[grid:-1]])
     lines += [
         f"  %counter = getelementptr i8, ptr %record, i64 {counter}",
         "  br label %take",

@@ -274,14 +274,8 @@ def _run_compiler(kernel: str, text: str, options: list[str], timeout: float) ->
     with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as folder:
         source = Path(folder, f"{kernel}.mlir")
         source.write_text(text)
-        command = [
-            tool("bishengir-compile"),
-            source,
-            *options,
-            "-o",
-            Path(folder, "kernel.o"),
-            f"--save-temps={folder}",
-        ]
+        output = ["-o", f"{folder}/kernel.o", f"--save-temps={folder}"]
+        command: list[str | Path] = [tool("bishengir-compile"), source, *options, *output]
         try:
             done = run(command, timeout)
         except subprocess.TimeoutExpired:

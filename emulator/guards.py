@@ -1,0 +1,232 @@
+"""Keeps masked-off lanes from touching memory that is not theirs.
+
+The front end turns a load whose mask is no simple bound into a load of every lane followed by a select, and a store
+into the same for the old contents, a select, and a store of every lane. The device's memory system forgives the lanes
+outside; a host's does not. So such loads first test the address against the tensor's storage and read 0 outside it, and
+such stores write the lanes that the mask names and no others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+_MEMREF = r"memref<[^>]*(?:<[^>]*>[^>]*)*>"
+_CAST = re.compile(
+    r"^ *(%[\w#]+) = memref\.reinterpret_cast %arg(\d+) to offset: \[([^\]]*)\], .* to (" + _MEMREF + r")$"
+)
+_LOAD = re.compile(r"^( *)(%[\w#]+) = memref\.load (%[\w#]+)\[[^\]]*\] : memref<1x(\w+), .*>$")
+_SUBVIEW = re.compile(r"^ *(%[\w#]+) = memref\.subview (%[\w#]+)\[.* to (" + _MEMREF + r")$")
+_COPY = re.compile(r"^( *)memref\.copy (%[\w#]+), (%[\w#]+) : (" + _MEMREF + r") to (" + _MEMREF + r")$")
+_TO_TENSOR = re.compile(r"^ *(%[\w#]+) = bufferization\.to_tensor (%[\w#]+) ")
+_SELECT = re.compile(
+    r"^ *(%[\w#]+) = arith\.select (%[\w#]+), (%[\w#]+), (%[\w#]+).* : tensor<[\dx]+xi1>, (tensor<.*>)$"
+)
+_STORE = re.compile(
+    r"^( *)bufferization\.materialize_in_destination (%[\w#]+) in writable (%[\w#]+) : "
+    r"\((tensor<[^>]*>), (.*)\) -> \(\)$"
+)
+_LOOP_END = re.compile(r"^ *\} \{ExtractedLoadOrStore")
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """Linalg IR with guards, and the positions of the run-time arguments whose storage bounds it expects.
+
+    For each of them two `index` arguments follow the kernel's own: the first element of the storage, relative to the
+    pointer, and the one behind the last.
+    """
+
+    text: str
+    arguments: tuple[int, ...]
+
+
+def apply(text: str) -> Guarded:
+    """Guard the discrete and masked accesses of a kernel."""
+    return _Rewriter(text).run()
+
+
+class _Rewriter:
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.numbers = itertools.count()
+        self.roots: dict[str, int] = {}  # view of an argument -> the argument's number
+        self.types: dict[str, str] = {}
+        self.tensors: dict[str, str] = {}  # buffer -> tensor read from it
+        self.guarded: set[int] = set()
+        for line in self.lines:
+            if found := _CAST.match(line):
+                self.roots[found.group(1)] = int(found.group(2))
+                self.types[found.group(1)] = found.group(4)
+            elif (found := _SUBVIEW.match(line)) and found.group(2) in self.roots:
+                self.roots[found.group(1)] = self.roots[found.group(2)]
+                self.types[found.group(1)] = found.group(3)
+            elif found := _TO_TENSOR.match(line):
+                self.tensors[found.group(2)] = found.group(1)
+        self.selects = {found.group(1): found.groups() for line in self.lines if (found := _SELECT.match(line))}
+        self.selected = {name for select in self.selects.values() for name in select[2:4]}
+
+    def run(self) -> Guarded:
+        discrete = self._discrete_lines()
+        sources = self._copied_from()
+        out = []
+        for number, line in enumerate(self.lines):
+            if found := _LOAD.match(line):
+                out += self._load(line, *found.groups())
+            elif found := _COPY.match(line):
+                indent, source, target, source_type, target_type = found.groups()
+                masked = self.tensors.get(target) in self.selected
+                if source in self.roots and (masked or number in discrete):
+                    out += self._copy(line, indent, source, target, source_type, target_type)
+                else:
+                    out.append(line)
+            elif (found := _STORE.match(line)) and self._keeps_old_lanes(found.group(2), found.group(3), sources):
+                out += self._store(*found.groups())
+            else:
+                out.append(line)
+        arguments = sorted(self.guarded)
+        text = "\n".join(out) + "\n"
+        if arguments:
+            bounds = "".join(f", %low{number}: index, %high{number}: index" for number in arguments)
+            text = re.sub(r"(func\.func @\w+\(%arg0.*?)(\) attributes \{)", rf"\g<1>{bounds}\g<2>", text, count=1)
+        return Guarded(text, tuple(number - 2 for number in arguments))
+
+    def _discrete_lines(self) -> set[int]:
+        """Numbers of the lines inside loops over single lanes or rows."""
+        inside: set[int] = set()
+        opened: list[int] = []
+        for number, line in enumerate(self.lines):
+            stripped = line.strip()
+            if stripped.startswith("}"):
+                start = opened.pop() if opened else 0
+                if _LOOP_END.match(line):
+                    inside.update(range(start, number))
+            if stripped.endswith("{"):
+                opened.append(number)
+        return inside
+
+    def _copied_from(self) -> dict[str, str]:
+        """Tensor -> the view of an argument that it was copied from."""
+        sources = {}
+        for line in self.lines:
+            if (found := _COPY.match(line)) and found.group(3) in self.tensors and found.group(2) in self.roots:
+                sources[self.tensors[found.group(3)]] = found.group(2)
+        return sources
+
+    def _keeps_old_lanes(self, value: str, target: str, sources: dict[str, str]) -> bool:
+        select = self.selects.get(value)
+        return select is not None and target in self.roots and sources.get(select[3]) == target
+
+    def _bounds(self, view: str) -> tuple[int, str, str]:
+        number = self.roots[view]
+        self.guarded.add(number)
+        return number, f"%low{number}", f"%high{number}"
+
+    def _load(self, line: str, indent: str, result: str, view: str, element: str) -> list[str]:
+        if view not in self.roots or "offset: ?" not in self.types[view]:
+            return [line]
+        _, low, high = self._bounds(view)
+        p = f"%guard{next(self.numbers)}_"
+        load = line.strip().replace(f"{result} = ", f"{p}value = ", 1)
+        body = [
+            f"{p}base, {p}offset, {p}size, {p}stride = memref.extract_strided_metadata {view} : {self.types[view]} "
+            f"-> memref<{element}>, index, index, index",
+            *_inside(p, f"{p}offset", f"{p}offset", low, high),
+            f"{result} = scf.if {p}inside -> ({element}) {{",
+            f"  {load}",
+            f"  scf.yield {p}value : {element}",
+            "} else {",
+            f"  {p}none = arith.constant {_zero(element)} : {element}",
+            f"  scf.yield {p}none : {element}",
+            "}",
+        ]
+        return [indent + part for part in body]
+
+    def _copy(self, line: str, indent: str, source: str, target: str, source_type: str, target_type: str) -> list[str]:
+        """Copy whole if all of the source is inside its storage, else element by element."""
+        number, low, high = self._bounds(source)
+        p = f"%guard{next(self.numbers)}_"
+        *extents, element = source_type.removeprefix("memref<").split(",")[0].rstrip(">").split("x")
+        rank = len(extents)
+        sizes = [f"{p}size{i}" for i in range(rank)]
+        strides = [f"{p}stride{i}" for i in range(rank)]
+        body = [
+            f"{', '.join([f'{p}base', f'{p}offset', *sizes, *strides])} = memref.extract_strided_metadata {source} : "
+            f"{source_type} -> memref<{element}>, {', '.join(['index'] * (1 + 2 * rank))}",
+            f"{p}c0 = arith.constant 0 : index",
+            f"{p}c1 = arith.constant 1 : index",
+        ]
+        first = last = f"{p}offset"
+        for i in range(rank):
+            body += [
+                f"{p}steps{i} = arith.subi {sizes[i]}, {p}c1 : index",
+                f"{p}span{i} = arith.muli {p}steps{i}, {strides[i]} : index",
+                f"{p}down{i} = arith.minsi {p}span{i}, {p}c0 : index",
+                f"{p}up{i} = arith.maxsi {p}span{i}, {p}c0 : index",
+                f"{p}first{i} = arith.addi {first}, {p}down{i} : index",
+                f"{p}last{i} = arith.addi {last}, {p}up{i} : index",
+            ]
+            first, last = f"{p}first{i}", f"{p}last{i}"
+        body += [*_inside(p, first, last, low, high), f"scf.if {p}inside {{", f"  {line.strip()}", "} else {"]
+        place = f"{p}offset"
+        inner: list[str] = []
+        for i in range(rank):
+            inner += [
+                f"scf.for {p}i{i} = {p}c0 to {sizes[i]} step {p}c1 {{",
+                f"  {p}step{i} = arith.muli {p}i{i}, {strides[i]} : index",
+                f"  {p}place{i} = arith.addi {place}, {p}step{i} : index",
+            ]
+            place = f"{p}place{i}"
+        q = f"{p}lane_"
+        indices = ", ".join(f"{p}i{i}" for i in range(rank))
+        inner += [
+            *_inside(q, place, place, low, high),
+            f"{q}value = scf.if {q}inside -> ({element}) {{",
+            f"  {q}read = memref.load %arg{number}[{place}] : memref<?x{element}>",
+            f"  scf.yield {q}read : {element}",
+            "} else {",
+            f"  {q}none = arith.constant {_zero(element)} : {element}",
+            f"  scf.yield {q}none : {element}",
+            "}",
+            f"memref.store {q}value, {target}[{indices}] : {target_type}",
+            *["}"] * rank,
+            "}",
+        ]
+        return [indent + part for part in body + inner]
+
+    def _store(self, indent: str, value: str, target: str, tensor: str, target_type: str) -> list[str]:
+        """Write the lanes that the mask of the select names."""
+        _, mask, new, _, _ = self.selects[value]
+        p = f"%guard{next(self.numbers)}_"
+        *extents, _ = tensor.removeprefix("tensor<").rstrip(">").split("x")
+        indices = ", ".join(f"{p}i{i}" for i in range(len(extents)))
+        body = [f"{p}c0 = arith.constant 0 : index", f"{p}c1 = arith.constant 1 : index"]
+        for i, extent in enumerate(extents):
+            body += [
+                f"{p}n{i} = arith.constant {extent} : index",
+                f"scf.for {p}i{i} = {p}c0 to {p}n{i} step {p}c1 {{",
+            ]
+        body += [
+            f"{p}on = tensor.extract {mask}[{indices}] : tensor<{'x'.join(extents)}xi1>",
+            f"scf.if {p}on {{",
+            f"  {p}new = tensor.extract {new}[{indices}] : {tensor}",
+            f"  memref.store {p}new, {target}[{indices}] : {target_type}",
+            "}",
+            *["}"] * len(extents),
+        ]
+        return [indent + part for part in body]
+
+
+def _inside(prefix: str, first: str, last: str, low: str, high: str) -> list[str]:
+    return [
+        f"{prefix}above = arith.cmpi sge, {first}, {low} : index",
+        f"{prefix}below = arith.cmpi slt, {last}, {high} : index",
+        f"{prefix}inside = arith.andi {prefix}above, {prefix}below : i1",
+    ]
+
+
+def _zero(element: str) -> str:
+    if element == "i1":
+        return "false"
+    return "0.0" if element.startswith(("f", "bf")) else "0"

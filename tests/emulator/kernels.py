@@ -1,0 +1,227 @@
+"""Kernels that the emulator's tests run. Triton reads a kernel's source, so they live in a file."""
+
+import triton
+import triton.language as tl
+from triton.language.extra.ascend import libdevice
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out + offsets, tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def softmax(x, out, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < columns
+    values = tl.load(x + row * columns + offsets, mask=mask, other=-float("inf"))
+    exponentials = tl.exp(values - tl.max(values, axis=0))
+    tl.store(out + row * columns + offsets, exponentials / tl.sum(exponentials, axis=0), mask=mask)
+
+
+@triton.jit
+def gather_rows(table, index, out, n, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.arange(0, COLUMNS)
+    mask = offsets < n
+    rows = tl.load(index + offsets, mask=mask, other=0)
+    values = tl.load(table + rows[:, None] * COLUMNS + columns[None, :], mask=(mask & (rows >= 0))[:, None], other=0)
+    tl.store(out + offsets[:, None] * COLUMNS + columns[None, :], values, mask=mask[:, None])
+
+
+@triton.jit
+def histogram(x, counts, n, BINS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    values = tl.load(x + offsets, mask=mask, other=0)
+    tl.atomic_add(counts + values % BINS, tl.full((BLOCK,), 1, tl.int32), mask=mask)
+
+
+@triton.jit
+def exchange(slots, seen):
+    program = tl.program_id(0)
+    tl.store(seen + program, tl.atomic_xchg(slots, program))
+
+
+@triton.jit
+def gather_masked(x, index, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    lanes = tl.load(index + offsets, mask=mask, other=0)
+    values = tl.load(x + lanes, mask=(lanes >= 0) & mask, other=-1.0)
+    tl.store(out + offsets, values, mask=mask)
+
+
+@triton.jit
+def gather_masked_without_other(x, index, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    lanes = tl.load(index + offsets, mask=mask)
+    tl.store(out + offsets, tl.load(x + lanes, mask=mask), mask=mask)
+
+
+@triton.jit
+def scatter_masked(x, index, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    lanes = tl.load(index + offsets, mask=mask, other=0)
+    tl.store(out + lanes, tl.load(x + offsets, mask=mask, other=0), mask=(lanes >= 0) & mask)
+
+
+@triton.jit
+def copy_even_lanes(x, out, stride, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offsets % 2 == 0) & (offsets < stride)
+    tl.store(out + offsets, tl.load(x + offsets, mask=mask, other=0), mask=mask)
+
+
+@triton.jit
+def load_scalar_masked(x, position, out):
+    index = tl.load(position)
+    value = tl.load(x + index, mask=index < 4, other=7)
+    tl.store(out, value)
+
+
+@triton.jit
+def divide(x, y, quotient, remainder, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    b = tl.load(y + offsets)
+    tl.store(quotient + offsets, a // b)
+    tl.store(remainder + offsets, a % b)
+
+
+@triton.jit
+def divide_scalar(x, y, out):
+    a = tl.load(x)
+    b = tl.load(y)
+    tl.store(out, a // b)
+    tl.store(out + 1, a % b)
+
+
+@triton.jit
+def shift(x, y, left, right, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    b = tl.load(y + offsets)
+    tl.store(left + offsets, a << b)
+    tl.store(right + offsets, a >> b)
+
+
+@triton.jit
+def shift_constant(x, left, right, BLOCK: tl.constexpr, BY: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    tl.store(left + offsets, a << BY)
+    tl.store(right + offsets, a >> BY)
+
+
+@triton.jit
+def cast(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets).to(out.dtype.element_ty))
+
+
+@triton.jit
+def gather_tile(x, index, out, SOURCE: tl.constexpr, LANES: tl.constexpr):
+    values = tl.load(x + tl.arange(0, SOURCE))
+    lanes = tl.load(index + tl.arange(0, LANES))
+    tl.store(out + tl.arange(0, LANES), tl.gather(values, lanes, 0))
+
+
+@triton.jit
+def gather_tile_2d(x, index, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):
+    offsets = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + offsets, tl.gather(tl.load(x + offsets), tl.load(index + offsets), AXIS))
+
+
+@triton.jit
+def sort_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DESCENDING: tl.constexpr):
+    offsets = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + offsets, tl.sort(tl.load(x + offsets), 1, DESCENDING))
+
+
+@triton.jit
+def sort_vector(x, out, LANES: tl.constexpr, DESCENDING: tl.constexpr):
+    offsets = tl.arange(0, LANES)
+    tl.store(out + offsets, tl.sort(tl.load(x + offsets), 0, DESCENDING))
+
+
+@triton.jit
+def scan_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr, REVERSE: tl.constexpr):
+    offsets = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + offsets, tl.cumsum(tl.load(x + offsets), AXIS, reverse=REVERSE))
+
+
+@triton.jit
+def scan_vector(x, out, LANES: tl.constexpr):
+    offsets = tl.arange(0, LANES)
+    tl.store(out + offsets, tl.cumsum(tl.load(x + offsets), 0))
+
+
+@triton.jit
+def multiply_scan(x, out, LANES: tl.constexpr):
+    offsets = tl.arange(0, LANES)
+    tl.store(out + offsets, tl.cumprod(tl.load(x + offsets), 0))
+
+
+@triton.jit
+def round_half_away(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, libdevice.round(tl.load(x + offsets)))
+
+
+@triton.jit
+def arithmetic(x, y, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    b = tl.load(y + offsets)
+    tl.store(out + offsets, a + b)
+    tl.store(out + BLOCK + offsets, a - b)
+    tl.store(out + 2 * BLOCK + offsets, a * b)
+    tl.store(out + 3 * BLOCK + offsets, (a / b).to(a.dtype))
+    tl.store(out + 4 * BLOCK + offsets, a * b + a)
+    tl.store(out + 5 * BLOCK + offsets, tl.maximum(a, b))
+
+
+@triton.jit
+def matmul(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows = tl.arange(0, M)[:, None]
+    columns = tl.arange(0, N)[None, :]
+    inner = tl.arange(0, K)
+    product = tl.dot(tl.load(a + rows * K + inner[None, :]), tl.load(b + inner[:, None] * N + columns))
+    tl.store(c + rows * N + columns, product)
+
+
+@triton.jit
+def program_ids(out):
+    x = tl.program_id(0)
+    y = tl.program_id(1)
+    z = tl.program_id(2)
+    place = (x * tl.num_programs(1) + y) * tl.num_programs(2) + z
+    tl.store(out + place, x * 10000 + y * 100 + z)
+
+
+@triton.jit
+def checked(x, out, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    tl.device_assert(values >= 0, "values must not be negative")
+    tl.store(out + offsets, values)
+
+
+@triton.jit
+def spin(x, turns, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    for _ in range(turns):
+        values = values * 1.0001 + 0.5
+    tl.store(x + offsets, values)
+
+
+@triton.jit
+def show(x, BLOCK: tl.constexpr):
+    tl.device_print("x", tl.load(x + tl.arange(0, BLOCK)))

@@ -266,7 +266,7 @@ def compile_hivm(
         stored.stderr,
         multibuffer and "enable-auto-multi-buffer to false" in stored.stderr,
         not stored.compiled,
-        _planned_bytes(result) if stored.compiled else _required_bytes(stored.stderr),
+        planned_bytes(result) if stored.compiled else _required_bytes(stored.stderr),
     )
 
 
@@ -295,7 +295,7 @@ def _run_compiler(kernel: str, text: str, options: list[str], timeout: float) ->
 _NOISE = re.compile(r"hivmc|Failed to run BiShengIR pipeline")
 
 
-def _planned_bytes(module: str) -> int:
+def planned_bytes(module: str) -> int:
     """Highest byte of the unified buffer that the memory plan of a module uses."""
     widths = {"i1": 1, "i8": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
     highest = 0

@@ -4,7 +4,7 @@ A final HIVM module calls templates such as `vadd_1d_float`; they are ordinary L
 intrinsics. The cleaned text is derived once per wheel version and kept in the user's cache.
 
     >>> linked = link(["_mlir_ciface_vadd_1d_float"])
-    >>> "hivm_VADD_f32" in linked.intrinsics
+    >>> "hivm_VADD_f32" in linked.reaches
     True
 """
 
@@ -33,10 +33,13 @@ _SPACE = {"1": "device_scalar_gm", "6": "device_scalar_ub"}
 
 @dataclass(frozen=True)
 class Linked:
-    """Text of the templates that some roots reach, the intrinsics they call, and the roots that do not exist."""
+    """Text of the templates that some roots reach, everything undefined they refer to, and the roots that are not there.
+
+    `reaches` has the intrinsics (`hivm_...`) and the runtime's calls for scalar accesses (`device_scalar_...`).
+    """
 
     text: str
-    intrinsics: tuple[str, ...]
+    reaches: tuple[str, ...]
     missing: tuple[str, ...]
 
 
@@ -60,8 +63,7 @@ def link(roots: Iterable[str]) -> Linked:
         *(library.declarations[name] for name in refers if name in library.declarations),
         *(library.body(name) for name in reached),
     ]
-    intrinsics = tuple(name for name in refers if name.startswith("hivm_"))
-    return Linked("\n".join(parts) + "\n", intrinsics, missing)
+    return Linked("\n".join(parts) + "\n", tuple(refers), missing)
 
 
 def version() -> str:

@@ -34,23 +34,26 @@ class KernelTiles:
         return self.tiles.get(width, ())
 
 
-# rows: 32 KiB, two buffers = 64 KiB of 192. One row at a time beyond 4 KiB of row; at most 1024 bursts to a DMA.
-_ROWS_4 = ((1, 8192), (8, 1024), (16, 512), (32, 256), (64, 128), (128, 64), (256, 32), (1024, 8))
-_ROWS_1 = ((1, 32768), (8, 4096), (16, 2048), (32, 1024), (64, 512), (128, 256), (256, 128), (1024, 32))
+# 16 KiB a tile: a DMA of that size spends a sixth of its time on issue, and four cores' worth fill the memory anyway;
+# larger ones gain nothing on the device and fall out of the first-level cache under the emulator.
 
-# slabs: as rows, 32 KiB.
-_SLABS_4 = ((64, 4, 32), (16, 16, 32), (8, 4, 256), (2, 16, 256))
-_SLABS_1 = ((64, 4, 128), (16, 16, 128), (8, 4, 1024), (2, 16, 1024))
+# rows: two tiles = 32 KiB of 192. One row at a time beyond 4 KiB of row; at most 512 bursts to a DMA.
+_ROWS_4 = ((1, 4096), (4, 1024), (8, 512), (16, 256), (32, 128), (64, 64), (128, 32), (512, 8))
+_ROWS_1 = ((1, 16384), (4, 4096), (8, 2048), (16, 1024), (32, 512), (64, 256), (128, 128), (512, 32))
 
-# repeat: the spread copy is 16 KiB (32 KiB for one line), double-buffered, beside two loaded pieces.
-_REPEAT_4 = ((1, 8192), (4, 1024), (16, 256), (128, 32))
-_REPEAT_1 = ((1, 32768), (4, 4096), (16, 1024), (128, 128))
+# slabs: as rows.
+_SLABS_4 = ((32, 4, 32), (8, 16, 32), (4, 4, 256), (1, 16, 256))
+_SLABS_1 = ((32, 4, 128), (8, 16, 128), (4, 4, 1024), (1, 16, 1024))
 
-# broadcast: the spread copy is 32 KiB, double-buffered = 64 KiB; loaded elements take 32 bytes each.
+# repeat: the spread copy, double-buffered, beside two loaded pieces of a row.
+_REPEAT_4 = ((1, 4096), (4, 1024), (16, 256), (128, 32))
+_REPEAT_1 = ((1, 16384), (4, 4096), (16, 1024), (128, 128))
+
+# broadcast: the spread copy, double-buffered = 32 KiB; loaded elements take 32 bytes each.
 _BROADCAST = {
-    8: ((4, 1024), (32, 128), (256, 32)),
-    4: ((4, 2048), (32, 256), (256, 32)),
-    2: ((4, 2048), (32, 512), (256, 32)),
+    8: ((2, 1024), (16, 128), (64, 32)),
+    4: ((4, 1024), (16, 256), (128, 32)),
+    2: ((4, 2048), (32, 256), (256, 32)),
     1: ((4, 2048), (32, 512), (256, 32)),
 }
 

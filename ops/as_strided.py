@@ -131,10 +131,12 @@ def compute(
 ) -> torch.Tensor:
     """`as_strided` below autograd and PyTorch's dispatcher. Same arguments, results and errors."""
     check_self(self)
-    sizes, strides, offset = read_arguments(size, stride, storage_offset)
+    sizes, strides = _plain(size), _plain(stride)
+    if sizes is None or strides is None or not (storage_offset is None or type(storage_offset) is int):
+        sizes, strides, storage_offset = read_arguments(size, stride, storage_offset)
     if self.is_conj() or self.is_neg():
         self = self.resolve_conj().resolve_neg()
-    call = _call(self, sizes, strides, _own_offset(self) if offset is None else offset, plan)
+    call = _call(self, sizes, strides, _own_offset(self) if storage_offset is None else storage_offset, plan)
     if out is not None:
         return _write(self, call, out, plan)
     result = torch.empty(sizes, dtype=self.dtype, device=self.device)
@@ -151,6 +153,19 @@ def _forward(
     plan: AsStridedPlan | None,
 ) -> torch.Tensor:
     return compute(self, size, stride, storage_offset, None, plan)
+
+
+_INTEGER = frozenset((int,))
+
+
+def _plain(values: Any) -> tuple[int, ...] | None:
+    """`values` as a tuple if they are Python integers and nothing else: True and 1.0 would find the entry of 1."""
+    kind = type(values)
+    if kind is list:
+        values = tuple(values)
+    elif kind is not tuple and kind is not torch.Size:
+        return None
+    return values if _INTEGER.issuperset(map(type, values)) else None
 
 
 def _own_offset(self: torch.Tensor) -> int:
@@ -181,6 +196,7 @@ def _call(
     key = (size, stride, offset, self.dtype, self.device, bytes_there, alignment, plan)
     call = _calls.get(key)
     if call is None:
+        size, stride, _ = read_arguments(size, stride, offset)
         check_bounds(size, stride, offset, itemsize, bytes_there)
         call = _describe(self, size, stride, offset, itemsize, alignment, plan)
         if len(_calls) >= _KEPT:
@@ -233,15 +249,17 @@ def _run(self: torch.Tensor, call: _Call, result: torch.Tensor) -> None:
     source = low + call.start
     target = result.data_ptr()
     target_end = target + result.numel() * result.element_size()
-    # The host walks what a kernel cannot: dimensions beyond its outer ones, hardly ever any.
+    read = Pointer(source, call.element, low, high, self)
+    written = Pointer(target, call.element, target, target_end, result)
+    arguments = (read, written, *plan.args)
+    if not plan.host:
+        launch(call.kernel, plan.grid, arguments, plan.constexprs, multibuffer=True, device=self.device)
+        return
+    # The host walks what a kernel cannot: dimensions beyond its outer ones.
     for index in itertools.product(*[range(count) for count, _, _ in plan.host]):
-        read = sum(i * step for i, (_, step, _) in zip(index, plan.host, strict=True))
-        written = sum(i * step for i, (_, _, step) in zip(index, plan.host, strict=True))
-        pointers = (
-            Pointer(source + read, call.element, low, high, self),
-            Pointer(target + written, call.element, target, target_end, result),
-        )
-        launch(call.kernel, plan.grid, pointers + plan.args, plan.constexprs, multibuffer=True, device=self.device)
+        read.address = source + sum(i * step for i, (_, step, _) in zip(index, plan.host, strict=True))
+        written.address = target + sum(i * step for i, (_, _, step) in zip(index, plan.host, strict=True))
+        launch(call.kernel, plan.grid, arguments, plan.constexprs, multibuffer=True, device=self.device)
 
 
 def _write(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPlan | None) -> torch.Tensor:
@@ -276,10 +294,10 @@ def _direct(out: torch.Tensor) -> bool:
 
 def _reordered(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPlan | None = None) -> _Call:
     """The call with its dimensions in the order in which `out` lies in memory."""
+    if out.is_contiguous() and out.data_ptr() % 16 == 0:
+        return call
     steps = out.stride()
     order = sorted(range(len(call.size)), key=lambda dim: -steps[dim])
-    if plan is None and out.is_contiguous() and out.data_ptr() % 16 == 0:
-        return call
     size = tuple(call.size[dim] for dim in order)
     stride = tuple(call.stride[dim] for dim in order)
     return _call(self, size, stride, call.start // self.element_size(), plan, _low_bit(out.data_ptr() | 16))

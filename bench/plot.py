@@ -92,6 +92,7 @@ def horizontal(count: int, title: str, x_label: str) -> tuple[Figure, Any]:
     figure, axes = pyplot.subplots(figsize=(10, 1.6 + 0.28 * count), layout="constrained")
     axes.set_title(title, fontsize=11)
     axes.set_xlabel(x_label)
+    axes.margins(y=0.01)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     return figure, axes

@@ -57,6 +57,8 @@ def project_call(case: Case, inputs: Inputs) -> Call:
 
 def project_plan(case: Case, inputs: Inputs) -> str:
     """Kernel and decisions that the project plans for the case, on one line."""
+    if case.elements == 0:
+        return "empty: nothing is launched"
     ops = _operators()
     if isinstance(case, AsStridedCase):
         plan = ops.plan_as_strided(inputs.tensors[0], case.size, case.stride, case.offset)

@@ -41,9 +41,9 @@ class KernelTiles:
 _ROWS_4 = ((1, 4096), (4, 1024), (8, 512), (16, 256), (32, 128), (64, 64), (128, 32), (512, 8))
 _ROWS_1 = ((1, 16384), (4, 4096), (8, 2048), (16, 1024), (32, 512), (64, 256), (128, 128), (512, 32))
 
-# slabs: as rows.
-_SLABS_4 = ((32, 4, 32), (8, 16, 32), (4, 4, 256), (1, 16, 256))
-_SLABS_1 = ((32, 4, 128), (8, 16, 128), (4, 4, 1024), (1, 16, 1024))
+# slabs: 32 KiB, because the compiler makes an instruction of every slab or row: two tiles = 64 KiB.
+_SLABS_4 = ((32, 4, 64), (8, 16, 64), (8, 4, 256), (2, 16, 256))
+_SLABS_1 = ((32, 4, 256), (8, 16, 256), (8, 4, 1024), (2, 16, 1024))
 
 # repeat: the spread copy, double-buffered, beside two loaded pieces of a row.
 _REPEAT_4 = ((1, 4096), (4, 1024), (16, 256), (128, 32))

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ops import device as devices
+from ops import forking
 from tiling import tuned
 
 Constexprs = tuple[tuple[str, int | bool | str], ...]
@@ -99,7 +100,7 @@ def precompile(
 ) -> None:
     """Compile `kernel` for these arguments without running it. Pointers may be plain torch dtypes, ints any value."""
     place = _place(device)
-    with _route(device), devices.guard(device), _lock((kernel, constexprs, multibuffer, place)):
+    with forking.no_fork(), _route(device), devices.guard(device), _lock((kernel, constexprs, multibuffer, place)):
         kernel.warmup(*args, grid=(1,), multibuffer=multibuffer, **dict(constexprs))
 
 
@@ -138,7 +139,7 @@ def _first(
     device: torch.device,
 ) -> None:
     # Triton compiles outside any lock of its own: 96 concurrent first calls would compile 96 times.
-    with _lock(key), _route(device), devices.guard(device):
+    with forking.no_fork(), _lock(key), _route(device), devices.guard(device):
         _compiled[key] = kernel[(grid,)](*args, multibuffer=multibuffer, **dict(constexprs))
 
 
@@ -167,7 +168,8 @@ def _emulator() -> Any:
     """The emulator, imported when the first CPU tensor arrives: an NPU's path pays nothing for it."""
     global _emulator_module
     if _emulator_module is None:
-        _emulator_module = importlib.import_module("emulator")
+        with forking.no_fork():
+            _emulator_module = importlib.import_module("emulator")
     return _emulator_module
 
 

@@ -9,12 +9,19 @@ compiler with the vendor's own templates, and checks it. Environment: ASCEND_EMU
 ASCEND_EMULATOR_CHIP (by default Ascend910B3). Nothing measured here is a time of an NPU.
 """
 
-from emulator.errors import EmulatorError, MissingToolError, ToolError, UnsupportedOperationError
+from emulator.errors import (
+    EmulatorError,
+    KernelAssertionError,
+    MissingToolError,
+    ToolError,
+    UnsupportedOperationError,
+)
 from emulator.pool import get_num_threads, set_num_threads
 from emulator.router import default_level, install, route, uninstall
 
 __all__ = [
     "EmulatorError",
+    "KernelAssertionError",
     "MissingToolError",
     "ToolError",
     "UnsupportedOperationError",

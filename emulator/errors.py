@@ -47,3 +47,13 @@ class UnsupportedOperationError(EmulatorError, NotImplementedError):
         self.kernel = kernel
         self.operation = operation
         self.level = level
+
+
+class KernelAssertionError(EmulatorError, AssertionError):
+    """A tl.device_assert did not hold in one program of a grid. The programs that had not begun were not run."""
+
+    def __init__(self, kernel: str, message: str, program: tuple[int, int, int]) -> None:
+        super().__init__(f"kernel {kernel!r}, program {program}: {message or 'assertion failed'}")
+        self.kernel = kernel
+        self.message = message
+        self.program = program

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from emulator import native, pool
-from emulator.errors import EmulatorError
+from emulator import assertions, native, pool
+from emulator.errors import EmulatorError, KernelAssertionError
 
 # A hand-over to another thread costs about 50 us; below this much work the calling thread keeps all of it.
 WORTH_SHARING_SECONDS = 200e-6
@@ -66,20 +66,22 @@ class Launcher:
         address: int,
         types: Sequence[str],
         guarded: Sequence[int],
+        assertions: Sequence[str],
         in_order: bool,
         stack_bytes: int,
     ) -> None:
         """`types` are Triton's ("*fp32", "i64"), `guarded` the arguments whose storage bounds the kernel wants.
 
-        `in_order` keeps all programs on one thread, one after another.
+        `assertions` are the messages of its assertions, `in_order` keeps all programs on one thread, one after another.
         """
         self._kernel = kernel
         self._types = tuple(types)
         self._pointers = tuple(kind.startswith("*") for kind in types)
         record = "".join("Q" if kind.startswith("*") else self._format(kind) for kind in types)
         self._guarded = tuple((position, _ITEM_BYTES[types[position].lstrip("*k")]) for position in guarded)
-        self._record = struct.Struct(f"<{record}i4xi4xi4x{'qq' * len(guarded)}qq")
-        self._counter_at = self._record.size - native.SLOT
+        self._record = struct.Struct(f"<{record}i4xi4xi4x{'qq' * len(guarded)}qqq")
+        self._counter_at = self._record.size - 2 * native.SLOT
+        self._assertions = tuple(assertions)
         self._pack = self._record.pack_into
         self._run = native.function(address)
         self._in_order = in_order
@@ -107,18 +109,17 @@ class Launcher:
             values = [self._address(a) if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
         if self._guarded:
             bounds = [bound for at, size in self._guarded for bound in _storage(args[at], values[at], size)]
-            self._pack(record[0], 0, *values, gx, gy, gz, *bounds, total, 0)
+            self._pack(record[0], 0, *values, gx, gy, gz, *bounds, total, 0, 0)
         else:
-            self._pack(record[0], 0, *values, gx, gy, gz, total, 0)
+            self._pack(record[0], 0, *values, gx, gy, gz, total, 0, 0)
         if self._stack_bytes > _THREAD_STACK_BYTES and self._needs_stack():
-            job = pool.submit(lambda: self._grid(record, total), 1)
-            _wait(job)
-            if job.error is not None:
-                raise job.error
+            pool.wait([pool.submit(lambda: self._grid(record, total), 1)], withdraw=False)
         elif total == 1:
             self._run(record[1], 1, 1)
         else:
             self._grid(record, total)
+        if self._assertions:
+            self._check(record[0], gy, gz)
         self._free.append(record)
 
     @staticmethod
@@ -126,6 +127,13 @@ class Launcher:
         if argument is None:
             return 0
         return int(argument.data_ptr()) if hasattr(argument, "data_ptr") else int(argument)
+
+    def _check(self, buffer: Any, gy: int, gz: int) -> None:
+        fault = ctypes.c_int64.from_buffer(buffer, self._counter_at + native.SLOT).value
+        if fault:
+            program, code = fault >> assertions.CODE_BITS, fault & ((1 << assertions.CODE_BITS) - 1)
+            place = (program // (gy * gz), program // gz % gy, program % gz)
+            raise KernelAssertionError(self._kernel, self._assertions[code - 1], place)
 
     def _needs_stack(self) -> bool:
         on_main = threading.get_ident() == threading.main_thread().ident
@@ -138,9 +146,8 @@ class Launcher:
         while done < total:
             start = clock()
             run(address, batch, batch)
-            elapsed = clock() - start
+            each = (clock() - start) / batch
             done += batch
-            each = elapsed / batch
             if each * (total - done) > WORTH_SHARING_SECONDS:
                 self._share(record, total, each)
                 return
@@ -149,18 +156,18 @@ class Launcher:
     def _share(self, record: tuple[Any, int], total: int, each: float) -> None:
         run, address = self._run, record[1]
         counter = ctypes.c_int64.from_buffer(record[0], self._counter_at)
+        fault = ctypes.c_int64.from_buffer(record[0], self._counter_at + native.SLOT)
         left = total - counter.value
         threads = 1 if self._in_order else min(pool.get_num_threads(), left)
         chunk = max(1, min(left // (8 * threads), int(SLICE_SECONDS / each)))
         limit = max(chunk, int(SLICE_SECONDS / each))
         jobs = [pool.submit(lambda: run(address, chunk, total), threads - 1) for _ in range(threads - 1)]
         try:
-            while counter.value < total:
+            while counter.value < total and not fault.value:
                 run(address, chunk, limit)
         finally:
-            counter.value = total  # after an interrupt nobody takes another program
-            for job in jobs:
-                _wait(job)
+            counter.value = total  # after an interrupt or a fault nobody takes another program
+            pool.wait(jobs)
 
 
 def _storage(argument: Any, address: int, item_bytes: int) -> tuple[int, int]:
@@ -174,16 +181,3 @@ def _storage(argument: Any, address: int, item_bytes: int) -> tuple[int, int]:
     else:
         return -(1 << 60), 1 << 60
     return -((address - low) // item_bytes), (high - address) // item_bytes
-
-
-def _wait(job: pool.Job) -> None:
-    """Wait for a helper even through Ctrl-C: it works on memory that the caller may free as soon as we return."""
-    interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            job.finish()
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt

@@ -13,7 +13,7 @@ from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.launcher import Launcher
 
 # Part of the cache key: raise it whenever the same IR would be compiled to something else.
-REVISION = 2
+REVISION = 5
 
 
 def fingerprint() -> str:
@@ -34,7 +34,7 @@ def build(text: str, kernel: str, target: native.Target) -> bytes:
         text, kernel, lambda source, passes: toolchain.optimise(kernel, "bishengir-opt", source, passes)
     )
     llvm_text = llvm_ir.rewrite(to_llvm(lowered.text, kernel)) + llvm_ir.grid_loop(
-        lowered.name, lowered.types, lowered.guarded
+        lowered.name, lowered.types, lowered.guarded, bool(lowered.assertions)
     )
     made = native.emit(llvm_text, llvm_ir.ENTRY, target)
     if target == native.host():
@@ -47,6 +47,7 @@ def build(text: str, kernel: str, target: native.Target) -> bytes:
         "kernel": kernel,
         "arguments": len(lowered.types),
         "guarded": lowered.guarded,
+        "assertions": lowered.assertions,
         "in_order": lowered.atomic,
         "stack_bytes": made.stack_bytes,
     }
@@ -79,7 +80,7 @@ def load_kernel(blob: bytes, types: Sequence[str]) -> Launcher:
     """Load a compiled kernel whose run-time arguments have these Triton types."""
     end = blob.index(b"\0")
     header = json.loads(blob[:end])
-    if header["arguments"] != len(types):
-        raise AssertionError(f"{header['kernel']}: {header['arguments']} arguments compiled, {len(types)} passed")
+    if header.pop("arguments") != len(types):
+        raise AssertionError(f"kernel {header['kernel']!r} was compiled for other arguments than {types}")
     address = native.load(blob[end + 1 :], llvm_ir.ENTRY)
-    return Launcher(header["kernel"], address, types, header["guarded"], header["in_order"], header["stack_bytes"])
+    return Launcher(address=address, types=types, **header)

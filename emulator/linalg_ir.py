@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator import guards, special
+from emulator import assertions, guards, special
 from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.toolchain import save_failed
 
@@ -67,6 +67,7 @@ class Lowered:
     name: str
     types: tuple[str, ...]
     guarded: tuple[int, ...]  # arguments whose storage bounds follow the grid's arguments, see guards.Guarded
+    assertions: tuple[str, ...]  # messages; a kernel that has any takes the fault slot as its last argument
     atomic: bool
 
 
@@ -76,13 +77,14 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     safe = guards.apply(clean(text))
     fused = optimise(safe.text, list(FUSE))
     try:
-        expanded = special.expand(fused)
+        asserted = assertions.expand(fused)
+        expanded = special.expand(asserted.text)
     except ValueError as error:
         raise UnsupportedOperationError(kernel, str(error), "linalg", save_failed(kernel, fused)) from None
     refuse_unknown(expanded, kernel)
     buffers = align(copies_to_loops(optimise(expanded, list(BUFFERISE))))
     lowered = optimise(buffers, list(LOWER))
-    return Lowered(lowered, name, types, safe.arguments, "GenericAtomic" in text or "atomic" in text)
+    return Lowered(lowered, name, types, safe.arguments, asserted.messages, "GenericAtomic" in text or "atomic" in text)
 
 
 def signature(text: str) -> tuple[str, tuple[str, ...]]:

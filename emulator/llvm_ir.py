@@ -169,17 +169,17 @@ def _shift(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
 ENTRY = "emulator_run"
 
 
-def grid_loop(kernel: str, types: tuple[str, ...], guarded: tuple[int, ...] = ()) -> str:
+def grid_loop(kernel: str, types: tuple[str, ...], guarded: tuple[int, ...] = (), asserts: bool = False) -> str:
     """The native entry of a kernel: `emulator_run(record, chunk, limit)`.
 
     The record holds one 8-byte slot per argument, the grid's three extents, the storage bounds of the guarded arguments
-    (two each), the number of programs, and the counter of programs handed out. The entry takes `chunk` programs at a
-    time from the counter until none is left or it has taken `limit`, so that several threads can share one record. The
-    last axis of the grid runs fastest, as on the device.
+    (two each), the number of programs, the counter of programs handed out, and the fault slot. The entry takes `chunk`
+    programs at a time from the counter until none is left or it has taken `limit`, so that several threads can share
+    one record, and stops at a fault. The last axis of the grid runs fastest, as on the device.
     """
     lines = [f"define void @{ENTRY}(ptr %record, i64 %chunk, i64 %limit) {{", "entry:"]
     workspace = "ptr null, ptr null, i64 0, i64 0, i64 1"
-    arguments = [workspace, workspace]
+    arguments = []
     bounds = ["i64"] * (2 * len(guarded))
     fields = [*types, "i32", "i32", "i32", *bounds, "i64"]
     for number, kind in enumerate(fields):
@@ -194,12 +194,16 @@ def grid_loop(kernel: str, types: tuple[str, ...], guarded: tuple[int, ...] = ()
         else:
             lines.append(f"  %a{number} = load {SCALARS[kind]}, ptr %p{number}")
             arguments.append(f"{SCALARS[kind]} %a{number}")
-    first = len(types)
-    total, counter = f"%a{len(fields) - 1}", SLOT * len(fields)
-    grid = 2 + first + 3  # workspaces, own arguments, extents
-    passed = ", ".join([*arguments[:grid], "i32 %x, i32 %y, i32 %z", *arguments[grid:-1]])
+    y, z = f"%a{len(types) + 1}", f"%a{len(types) + 2}"
+    total = f"%a{len(fields) - 1}"
+    own, limits = arguments[: len(types) + 3], arguments[len(types) + 3 : -1]
+    fault = ["ptr %fault, ptr %fault, i64 0, i64 1, i64 1"] if asserts else []
+    passed = ", ".join([workspace, workspace, *own, "i32 %x, i32 %y, i32 %z", *limits, *fault])
+    stop = ["  %more = and i1 %unfinished, %sound"] if asserts else ["  %more = or i1 %unfinished, false"]
+    check = ["  %code = load volatile i64, ptr %fault", "  %sound = icmp eq i64 %code, 0"] if asserts else []
     lines += [
-        f"  %counter = getelementptr i8, ptr %record, i64 {counter}",
+        f"  %counter = getelementptr i8, ptr %record, i64 {SLOT * len(fields)}",
+        f"  %fault = getelementptr i8, ptr %record, i64 {SLOT * (len(fields) + 1)}",
         "  br label %take",
         "take:",
         "  %left = phi i64 [ %limit, %entry ], [ %remaining, %taken ]",
@@ -214,17 +218,20 @@ def grid_loop(kernel: str, types: tuple[str, ...], guarded: tuple[int, ...] = ()
         "program:",
         "  %index = phi i64 [ %from, %work ], [ %next, %program ]",
         "  %id = trunc i64 %index to i32",
-        f"  %z = urem i32 %id, %a{first + 2}",
-        f"  %plane = udiv i32 %id, %a{first + 2}",
-        f"  %y = urem i32 %plane, %a{first + 1}",
-        f"  %x = udiv i32 %plane, %a{first + 1}",
+        f"  %z = urem i32 %id, {z}",
+        f"  %plane = udiv i32 %id, {z}",
+        f"  %y = urem i32 %plane, {y}",
+        f"  %x = udiv i32 %plane, {y}",
         f"  call void @{kernel}({passed})",
         "  %next = add i64 %index, 1",
-        "  %more = icmp slt i64 %next, %to",
+        "  %unfinished = icmp slt i64 %next, %to",
+        *check,
+        *stop,
         "  br i1 %more, label %program, label %taken",
         "taken:",
         "  %remaining = sub i64 %left, %chunk",
-        "  %again = icmp sgt i64 %remaining, 0",
+        "  %room = icmp sgt i64 %remaining, 0",
+        "  %again = and i1 %room, %sound" if asserts else "  %again = or i1 %room, false",
         "  br i1 %again, label %take, label %exit",
         "exit:",
         "  ret void",

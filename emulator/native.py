@@ -6,10 +6,12 @@ The object is an ordinary relocatable ELF file, so that it can be stored and loa
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import functools
 import re
 import struct
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,16 +97,38 @@ def emit(text: str, entry: str, target: Target) -> Object:
         return Object(code, undefined_symbols(code), _stack_bytes(str(module)))
 
 
-def unresolved(externals: tuple[str, ...]) -> tuple[str, ...]:
+@functools.cache
+def _libraries() -> tuple[ctypes.CDLL, ...]:
+    name = ctypes.util.find_library("m")
+    return (ctypes.CDLL(None), *([ctypes.CDLL(name)] if name else []))
+
+
+def _address(name: str) -> int | None:
+    """Where a symbol is, among what LLVM was told of and the libraries of this process."""
+    known = binding().address_of_symbol(name)
+    if known:
+        return int(known)
+    for library in _libraries():
+        if hasattr(library, name):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return None
+
+
+def unresolved(externals: Sequence[str]) -> tuple[str, ...]:
     """Those of the symbols that this process cannot supply. LLVM's loader would end the process over one."""
-    llvm = binding()
-    return tuple(name for name in externals if not llvm.address_of_symbol(name))
+    return tuple(name for name in externals if _address(name) is None)
 
 
 def load(code: bytes, entry: str) -> int:
     """Map an object into this process; returns the address of its entry."""
     llvm = binding()
+    externals = undefined_symbols(code)
+    missing = unresolved(externals)
+    if missing:
+        raise EmulatorError(f"a compiled object needs {', '.join(missing)}, which this process does not have")
     with _lock:
+        for name in externals:
+            llvm.add_symbol(name, _address(name))
         empty = llvm.parse_assembly("")
         empty.triple = host().triple
         engine = llvm.create_mcjit_compiler(empty, _machine(host()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 STACK_BYTES = 64 * 1024 * 1024  # virtual; a kernel's tiles live on the stack
 _threads: int | None = None
@@ -56,10 +56,33 @@ class Job:
         finally:
             self._done.set()
 
-    def finish(self) -> None:
-        """Withdraw the job if nobody has begun it, else wait until it is over."""
-        if not self._claimed.acquire(blocking=False):
+    def finish(self, withdraw: bool = True) -> None:
+        """Wait until the job is over, or take it back if that is wanted and nobody has begun it."""
+        if not (withdraw and self._claimed.acquire(blocking=False)):
             self._done.wait()
+
+
+def wait(jobs: Sequence[Job], withdraw: bool = True) -> None:
+    """Wait for jobs, even through Ctrl-C: they work on memory that the caller may free as soon as we return.
+
+    Jobs that nobody has begun are withdrawn if `withdraw`. Raises the first error of a job, or the interrupt.
+    """
+    errors: list[BaseException] = []
+    for job in jobs:
+        errors += _outlast(job, withdraw)
+        if job.error is not None:
+            errors.append(job.error)
+    if errors:
+        raise errors[0]
+
+
+def _outlast(job: Job, withdraw: bool) -> list[BaseException]:
+    """Wait for one job; returns the interrupts that came meanwhile."""
+    try:
+        job.finish(withdraw)
+    except KeyboardInterrupt as interrupt:
+        return [interrupt, *_outlast(job, withdraw)]
+    return []
 
 
 class Pool:

@@ -13,5 +13,6 @@ from ops import toolchain as _toolchain
 _toolchain.require_triton_ascend()
 
 from ops.as_strided import as_strided, plan_as_strided  # noqa: E402 - only with the right triton installed
+from ops.gcd import gcd, gcd_, plan_gcd  # noqa: E402
 
-__all__ = ["as_strided", "plan_as_strided"]
+__all__ = ["as_strided", "gcd", "gcd_", "plan_as_strided", "plan_gcd"]

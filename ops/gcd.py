@@ -1,0 +1,320 @@
+"""`ops.gcd`: from tensors to a problem, from a problem to a plan, from a plan to a launch."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+import tiling.gcd
+from ops import autograd, launch, transforms
+from ops import device as devices
+from ops import gcd_checks as checks
+from ops import out as outs
+from tiling import layout, tuned
+from tiling.gcd import GcdPlan, GcdProblem
+from tiling.gcd_layout import HOST
+
+
+def gcd(
+    self: torch.Tensor, other: torch.Tensor, *, out: torch.Tensor | None = None, plan: GcdPlan | None = None
+) -> torch.Tensor:
+    """Element-wise greatest common divisor, broadcasting.
+
+    >>> gcd(torch.tensor([12, 18]), torch.tensor([8, 27]))
+    tensor([4, 9])
+
+    self, other: int8, uint8, int16, int32, int64, float16, bfloat16 or float32, any mix, any shape and strides; bool
+    beside another of them. Computed in torch.result_type(self, other). Integers: the gcd of the magnitudes, where
+    2^(n-1) wraps to -2^(n-1). Floats: magnitudes are truncated and saturate at 2^64 - 1; NaN or Inf gives NaN. gcd(0,
+    0) = 0. out: a tensor of any of these dtypes, uint16, uint32 or uint64 (integers are stored modulo 2^n, NaN as 0),
+    or any other dtype torch can cast the result to, which costs one temporary. It is resized if its shape differs and
+    may be an operand. plan: what `plan_gcd` returned for the same call, possibly changed.
+
+    Returns `out` or a new tensor, dense, in the memory order of the operands if they share one. Not differentiable.
+    Raises torch's TypeError, RuntimeError and NotImplementedError, all before anything is written; ValueError for
+    another call's plan. Source: torch.gcd, and the documented Ascend C operator Gcd.
+    """
+    tensors = (self, other) if out is None else (self, other, out)
+    if transforms.active(*tensors):
+        return transforms.gcd(self, other, out)
+    if out is not None:
+        autograd.refuse_writing("gcd", *tensors)
+    return compute(self, other, out, plan)
+
+
+def gcd_(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """`gcd(self, other)` written into `self`, whose shape must be the broadcast one.
+
+    >>> a = torch.tensor([12, 18])
+    >>> gcd_(a, torch.tensor(8))
+    tensor([4, 2])
+
+    Computed in torch.result_type(self, other), cast to self's dtype. Raises as `gcd`, and torch's RuntimeError if
+    `self` is expanded or smaller than the result. Source: torch.Tensor.gcd_.
+    """
+    if transforms.active(self, other):
+        return transforms.gcd_(self, other)
+    autograd.refuse_in_place("gcd_", self)
+    return compute_(self, other)
+
+
+def plan_gcd(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None = None) -> GcdPlan:
+    """The plan `gcd(self, other, out=out)` would run with; nothing is launched or written.
+
+    >>> plan_gcd(torch.ones(1000, 1000).int(), torch.ones(1000).int()).kernel
+    'gcd_tiled'
+
+    Raises as `gcd`, and ValueError for an empty result, which needs no plan.
+    """
+    call = _validated(self, other, out)
+    return _plan_of(call.problem, call.device)
+
+
+def compute(
+    self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None = None, plan: GcdPlan | None = None
+) -> torch.Tensor:
+    """`gcd` below autograd and transforms."""
+    if out is not None or plan is not None:
+        return _compute_into(self, other, out, plan)
+    global _generation
+    if tuned.generation() != _generation:
+        _ready.clear()
+        _generation = tuned.generation()
+    try:
+        key = (
+            self.dtype,
+            other.dtype,
+            self.shape,
+            other.shape,
+            self.stride(),
+            other.stride(),
+            self.device,
+            other.device,
+        )
+        ready = _ready.get(key)
+    except (AttributeError, RuntimeError):  # no tensor, or one without strides: the checks say what it is
+        ready = None
+    if ready is None:
+        call = _validated(self, other, None)
+        ready = _Ready(call, None if call.empty else _plan_of(call.problem, call.device))
+        if len(_ready) >= _KEPT:
+            _ready.clear()
+        _ready[key] = ready
+    result = torch.empty_strided(ready.shape, ready.stride, dtype=ready.dtype, device=ready.device)
+    if ready.plan is not None:
+        ready.run(self, other, result)
+    return result
+
+
+def compute_(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """`gcd_` below autograd and transforms."""
+    checks.operands(self, other)
+    shape = checks.broadcast(self, other)
+    if shape != self.shape:
+        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
+    return compute(self, other, self)
+
+
+def result_stride(self: torch.Tensor, other: torch.Tensor) -> tuple[int, ...]:
+    """Strides of the tensor `gcd(self, other)` makes: those of the operands if both have them and are dense."""
+    if self.shape == other.shape and self.stride() == other.stride() and outs.is_dense(self):
+        return tuple(self.stride())
+    return layout.contiguous_strides(checks.broadcast(self, other))
+
+
+class _Call:
+    """A call that passed every check, and the problem it is."""
+
+    __slots__ = ("device", "dtype", "empty", "problem", "shape", "stride")
+
+    def __init__(self, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None, dtype: torch.dtype) -> None:
+        self.shape = checks.broadcast(self_, other)
+        self.empty = 0 in self.shape
+        self.device = other.device if self_.dim() == 0 and self_.device.type == "cpu" else self_.device
+        self.dtype = dtype if out is None else out.dtype
+        if out is None:
+            self.stride = result_stride(self_, other)
+        elif out.shape == self.shape:
+            self.stride = tuple(out.stride())
+        else:
+            self.stride = layout.contiguous_strides(self.shape)
+        self.problem = GcdProblem(
+            self_dtype=checks.LOADED[self_.dtype],
+            other_dtype=checks.LOADED[other.dtype],
+            compute=checks.COMPUTE[dtype],
+            out_dtype=str(self.dtype).removeprefix("torch."),
+            shape=tuple(self.shape),
+            self_stride=layout.broadcast_strides(self_.shape, self_.stride(), self.shape),
+            other_stride=layout.broadcast_strides(other.shape, other.stride(), self.shape),
+            out_stride=self.stride,
+        )
+
+
+def _validated(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None) -> _Call:
+    checks.operands(self, other, out)
+    dtype = checks.promoted(self, other)
+    call = _Call(self, other, out, dtype)
+    if out is not None:
+        checks.castable(dtype, out.dtype)
+        checks.writable(out, self, other)
+    return call
+
+
+def _compute_into(
+    self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None, plan: GcdPlan | None
+) -> torch.Tensor:
+    call = _validated(self, other, out)
+    if plan is not None and plan.problem != call.problem:
+        raise ValueError(f"the plan was made for {plan.problem.key()}, this call is {call.problem.key()}")
+    if out is None:
+        out = torch.empty_strided(call.shape, call.stride, dtype=call.dtype, device=call.device)
+    else:
+        outs.resize(out, call.shape)
+    if call.empty:
+        return out
+    if checks.must_wait(out, self) or checks.must_wait(out, other):
+        return out.copy_(compute(self, other))
+    key = (call.problem, call.device, plan)
+    ready = _ready_into.get(key) if tuned.generation() == _generation else None
+    if ready is None:
+        ready = _Ready(call, plan or _plan_of(call.problem, call.device))
+        if len(_ready_into) >= _KEPT:
+            _ready_into.clear()
+        _ready_into[key] = ready
+    ready.run(self, other, out)
+    return out
+
+
+def _plan_of(problem: GcdProblem, device: torch.device) -> GcdPlan:
+    platform = devices.platform_of(device)
+    return tuned.resolve("gcd", problem, platform, tiling.gcd.plan) or tiling.gcd.plan(problem, platform)
+
+
+# Stored as the bits of a signed integer of the width, loaded as the bytes they are.
+_SEEN_AS = {torch.bool: torch.uint8}
+_STORED_AS = {
+    torch.uint8: torch.int8,
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
+
+
+class _Ready:
+    """Everything a repeated call needs: its plan as kernel, grid, constexprs and integer arguments."""
+
+    __slots__ = ("constexprs", "device", "dtype", "ints", "kernel", "offsets", "plain", "plan", "shape", "stride")
+
+    def __init__(self, call: _Call, plan: GcdPlan | None) -> None:
+        self.plan = plan
+        self.shape, self.stride, self.dtype, self.device = call.shape, call.stride, call.dtype, call.device
+        if plan is None:
+            return
+        self.kernel = kernel_of(plan)
+        self.constexprs = plan.constexprs
+        self.ints = integers(plan)
+        self.offsets = _host_offsets(plan)
+        problem = plan.problem
+        self.plain = not (
+            plan.copied or plan.temporary or plan.swapped or len(self.offsets) > 1
+            or "bool" in (problem.self_dtype, problem.other_dtype) or problem.out_dtype.startswith("u")
+        )  # fmt: skip
+
+    def run(self, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor) -> None:
+        """Queue the launch (or, beyond the kernel's dims, launches) of one call."""
+        plan = self.plan
+        assert plan is not None
+        if self.plain and self_.device == other.device:
+            args = (self_, other, out, *self.ints)
+            launch.launch(
+                self.kernel, plan.grid, args, self.constexprs, multibuffer=plan.multibuffer, device=self.device
+            )
+            return
+        target = (
+            out if plan.temporary is None else torch.empty(self.shape, dtype=_dtype(plan.temporary), device=self.device)
+        )
+        loaded = [self_.to(self.device), other.to(self.device)]  # a 0-d operand may be on the CPU
+        for name, dims in plan.arrangement.copies:
+            index = ("self", "other").index(name)
+            loaded[index] = _dense(loaded[index], dims)
+        if plan.swapped:
+            loaded.reverse()
+        for at in self.offsets:
+            args = (
+                _seen(loaded[0], at[0], _SEEN_AS),
+                _seen(loaded[1], at[1], _SEEN_AS),
+                _seen(target, at[2], _STORED_AS),
+                *self.ints,
+            )
+            launch.launch(
+                self.kernel, plan.grid, args, self.constexprs, multibuffer=plan.multibuffer, device=self.device
+            )
+        if target is not out:
+            out.copy_(target)
+
+
+_KEPT = 4096  # calls remembered; a program with more shapes than that pays for planning again now and then
+_ready: dict[tuple[Any, ...], _Ready] = {}
+_ready_into: dict[tuple[Any, ...], _Ready] = {}
+_generation = -1
+
+
+def _dense(tensor: torch.Tensor, dims: layout.Dims) -> torch.Tensor:
+    from ops.as_strided import compute as as_strided
+
+    return as_strided(tensor, [dim[0] for dim in dims], [dim[1] for dim in dims], int(tensor.storage_offset()))
+
+
+def _seen(tensor: torch.Tensor, offset: int, names: dict[torch.dtype, torch.dtype]) -> Any:
+    dtype = names.get(tensor.dtype)
+    if dtype is None and offset == 0:
+        return tensor
+    pointer = launch.data_pointer(tensor, dtype)
+    pointer.address += offset * tensor.element_size()
+    return pointer
+
+
+def _dtype(name: str) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def kernel_of(plan: GcdPlan) -> Any:
+    """The @triton.jit function of a plan."""
+    from ops.kernels import gcd as kernels
+
+    return getattr(kernels, plan.kernel)
+
+
+def pointer_dtypes(plan: GcdPlan) -> tuple[torch.dtype, torch.dtype, torch.dtype]:
+    """Element dtypes of the kernel's three pointers."""
+    problem = plan.problem
+    loaded = [_dtype(problem.self_dtype), _dtype(problem.other_dtype)]
+    if plan.swapped:
+        loaded.reverse()
+    stored = _dtype(plan.temporary or problem.out_dtype)
+    first, second = (_SEEN_AS.get(dtype, dtype) for dtype in loaded)
+    return first, second, _STORED_AS.get(stored, stored)
+
+
+def integers(plan: GcdPlan) -> tuple[int, ...]:
+    """The kernel's integer arguments."""
+    a = plan.arrangement
+    if plan.kernel == "gcd_linear":
+        return (a.cols[0],)
+    around = ((1, 0, 0, 0),) * (HOST - len(a.outer)) + a.outer
+    per_operand = itertools.chain.from_iterable(zip(*around, strict=True))
+    return (a.rows[0], a.cols[0], a.rows[1], a.rows[2], a.rows[3], a.cols[3], *per_operand)
+
+
+def _host_offsets(plan: GcdPlan) -> list[tuple[int, int, int]]:
+    """Where each launch starts: one launch unless there are more dims than the kernel takes."""
+    dims = plan.arrangement.host_dims
+    steps = itertools.product(*(range(dim[0]) for dim in dims))
+    strides = [dim[1:] for dim in dims]
+    return [
+        tuple(sum(i * stride[operand] for i, stride in zip(index, strides, strict=True)) for operand in range(3))  # type: ignore[misc]
+        for index in steps
+    ]

@@ -1,0 +1,411 @@
+"""The two gcd kernels: `gcd_linear` over one dense dimension, `gcd_tiled` over rows and columns with six dims around.
+
+Both run one persistent loop over tiles, so that the compiler double-buffers loads and stores. A tile is described by
+the offset of its first element, how many of its rows and columns exist, and the *kind* of each operand:
+
+    line    COLS consecutive elements                       (gcd_linear)
+    matrix  ROWS rows of COLS consecutive elements, a stride apart
+    row     one row, the same for all rows                  (stride 0 along the rows)
+    column  one element a row, consecutive                  (stride 0 along the columns)
+    scalar  one element
+
+A broadcast operand is loaded and cast in its own shape, then spread in UB: nothing is materialised in memory. (A
+pointer with a literal stride 0 would crash the frontend.)
+
+int64, float32 and bfloat16 take two loops: the first serves tiles whose magnitudes are small, the second, skipped if
+the program saw none, the others in sub-tiles. Loops in sequence share UB, branches in one loop do not. A tile that the
+first loop stored is still small when read back, so that `out` may be an input.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .gcd_casts import (
+    narrow_byte_gcd,
+    narrow_float,
+    narrow_int16,
+    narrow_int32,
+    narrow_words,
+    to_float32,
+    to_int32,
+    widen,
+)
+from .gcd_float import gcd_any_magnitude, gcd_below_2_23, magnitude
+from .gcd_int32 import gcd_int32
+from .gcd_int64 import gcd_words, negative_limbs
+from .gcd_narrow import gcd_float16, gcd_int8, gcd_int16, gcd_uint8
+from .gcd_steps import largest
+
+# Tiles above these take the second loop: int32 arithmetic, and float32 steps, are exact up to them.
+_INT64_LIMIT = tl.constexpr(2147483648.0)
+_FLOAT_LIMIT = tl.constexpr(8388608.0)
+_TWO_64 = tl.constexpr(18446744073709551616.0)
+
+
+@triton.jit
+def _load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """What exists of one operand's tile, in the operand's own shape; missing lanes are 0, whose gcd is 0."""
+    r = tl.arange(0, ROWS)
+    c = tl.arange(0, COLS)
+    if KIND == "line":
+        return tl.load(base + at + c, mask=c < cols, other=0)
+    elif KIND == "matrix":
+        mask = (r[:, None] < rows) & (c[None, :] < cols)
+        return tl.load(base + at + r[:, None] * stride + c[None, :], mask=mask, other=0)
+    elif KIND == "row":
+        return tl.load(base + at + c, mask=c < cols, other=0)[None, :]
+    elif KIND == "column":
+        return tl.load(base + at + r, mask=r < rows, other=0)[:, None]
+    else:
+        tl.static_assert(KIND == "scalar")
+        return tl.load(base + at)
+
+
+@triton.jit
+def _spread(v, KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """A value in its own shape to the shape of the tile."""
+    if (KIND == "line") or (KIND == "matrix"):
+        return v
+    elif LINE:
+        return tl.broadcast_to(v, (COLS,))
+    else:
+        return tl.broadcast_to(v, (ROWS, COLS))
+
+
+@triton.jit
+def _store(base, at, value, stride, step, rows, cols, OUT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Stores what exists of a tile; kind "scattered" has elements `step` apart in a row."""
+    r = tl.arange(0, ROWS)
+    c = tl.arange(0, COLS)
+    if OUT == "line":
+        tl.store(base + at + c, value, mask=c < cols)
+    else:
+        mask = (r[:, None] < rows) & (c[None, :] < cols)
+        if OUT == "matrix":
+            tl.store(base + at + r[:, None] * stride + c[None, :], value, mask=mask)
+        else:
+            tl.static_assert(OUT == "scattered")
+            tl.store(base + at + r[:, None] * stride + c[None, :] * step, value, mask=mask)
+
+
+@triton.jit
+def _operand(
+    base, at, stride, rows, cols,
+    COMPUTE: tl.constexpr, KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    v = widen(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), COMPUTE, KIND)
+    return _spread(v, KIND, LINE, ROWS, COLS)
+
+
+@triton.jit
+def _image(
+    base, at, stride, rows, cols,
+    KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """The float32 image of an integer operand: enough to see how large it is."""
+    v = to_float32(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
+    return _spread(v, KIND, LINE, ROWS, COLS)
+
+
+@triton.jit
+def _tile(
+    self, other, out, self_at, other_at, out_at, self_stride, other_stride, out_stride, out_step, rows, cols,
+    COMPUTE: tl.constexpr, SELF: tl.constexpr, OTHER: tl.constexpr, OUT: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """One tile, unless its magnitudes need the second loop.
+
+    Returns its largest magnitude (0 where there is one loop).
+    """
+    LINE: tl.constexpr = SELF == "line"
+    DTYPE: tl.constexpr = out.dtype.element_ty
+    FLOAT: tl.constexpr = (COMPUTE == "float32") or (COMPUTE == "bfloat16")
+    top = 0.0
+    if COMPUTE == "int64":
+        a = _load(self, self_at, self_stride, rows, cols, SELF, ROWS, COLS)
+        b = _load(other, other_at, other_stride, rows, cols, OTHER, ROWS, COLS)
+        af = _spread(to_float32(a, SELF), SELF, LINE, ROWS, COLS)
+        bf = _spread(to_float32(b, OTHER), OTHER, LINE, ROWS, COLS)
+        top = largest(af, bf)
+        if top < _INT64_LIMIT:
+            ai = _spread(to_int32(a, SELF), SELF, LINE, ROWS, COLS)
+            bi = _spread(to_int32(b, OTHER), OTHER, LINE, ROWS, COLS)
+            g = narrow_int32(gcd_int32(ai, bi, af, bf), DTYPE)
+            _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
+    else:
+        a = _operand(self, self_at, self_stride, rows, cols, COMPUTE, SELF, LINE, ROWS, COLS)
+        b = _operand(other, other_at, other_stride, rows, cols, COMPUTE, OTHER, LINE, ROWS, COLS)
+        if FLOAT:
+            a = magnitude(a)
+            b = magnitude(b)
+            top = largest(a, b)
+            if top <= _FLOAT_LIMIT:
+                g = narrow_float(gcd_below_2_23(a, b, top), DTYPE)
+                _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
+            else:
+                top = _TWO_64  # also for a NaN, which a maximum of maxima might lose
+        else:
+            if COMPUTE == "int8":
+                g = narrow_byte_gcd(gcd_int8(a, b), COMPUTE, DTYPE)
+            elif COMPUTE == "uint8":
+                g = narrow_byte_gcd(gcd_uint8(a, b), COMPUTE, DTYPE)
+            elif COMPUTE == "int16":
+                g = narrow_int16(gcd_int16(a, b), DTYPE)
+            elif COMPUTE == "int32":
+                g = narrow_int32(gcd_int32(a, b, a.to(tl.float32), b.to(tl.float32)), DTYPE)
+            else:
+                tl.static_assert(COMPUTE == "float16")
+                g = narrow_float(gcd_float16(a, b), DTYPE)
+            _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
+    return top
+
+
+@triton.jit
+def _further(at, stride, part, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """Offset of sub-tile `part`: COLS further along a line, ROWS further down a matrix or a column."""
+    if KIND == "line":
+        return at + part * COLS
+    elif KIND == "column":
+        return at + part * ROWS
+    elif (KIND == "row") or (KIND == "scalar"):
+        return at
+    else:
+        return at + part * ROWS * stride
+
+
+@triton.jit
+def _limbs(
+    base, at, stride, rows, cols,
+    KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Negative balanced limbs of an operand of any integer dtype.
+
+    The words of an int64 are read as int32 pairs. Offsets are counted in words from the base: the frontend does not
+    rescale an offset that was added before a pointer is cast to another width.
+    """
+    if base.dtype.element_ty == tl.int64:
+        if KIND == "scalar":
+            v = tl.load(base + at)
+            low = _spread(v.to(tl.int32), KIND, LINE, ROWS, COLS)
+            high = _spread((v >> 32).to(tl.int32), KIND, LINE, ROWS, COLS)
+        else:
+            words = base.to(tl.pointer_type(tl.int32), bitcast=True)
+            if KIND == "matrix":
+                pair = _load(words, at * 2, stride * 2, rows, cols * 2, KIND, ROWS, COLS * 2)
+                low, high = tl.split(tl.reshape(pair, (ROWS, COLS, 2)))
+            elif KIND == "column":
+                pair = _load(words, at * 2, 0, 1, rows * 2, "line", 1, ROWS * 2)
+                low, high = tl.split(tl.reshape(pair, (ROWS, 2)))
+                low = _spread(low[:, None], KIND, LINE, ROWS, COLS)
+                high = _spread(high[:, None], KIND, LINE, ROWS, COLS)
+            else:
+                pair = _load(words, at * 2, 0, 1, cols * 2, "line", 1, COLS * 2)
+                low, high = tl.split(tl.reshape(pair, (COLS, 2)))
+                if KIND == "row":
+                    low = _spread(low[None, :], KIND, LINE, ROWS, COLS)
+                    high = _spread(high[None, :], KIND, LINE, ROWS, COLS)
+        high, low = negative_limbs(low, high)
+    else:
+        v = to_int32(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
+        low = _spread(tl.minimum(v, v * -1), KIND, LINE, ROWS, COLS)
+        high = tl.zeros_like(low)
+    return high, low
+
+
+@triton.jit
+def _large_tile(
+    self, other, out, self_at, other_at, out_at, self_stride, other_stride, out_stride, out_step, rows, cols,
+    COMPUTE: tl.constexpr, SELF: tl.constexpr, OTHER: tl.constexpr, OUT: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """One tile of the second loop, in PARTS sub-tiles; nothing if the first loop has done it."""
+    LINE: tl.constexpr = SELF == "line"
+    DTYPE: tl.constexpr = out.dtype.element_ty
+    R: tl.constexpr = ROWS if LINE else ROWS // PARTS
+    C: tl.constexpr = COLS // PARTS if LINE else COLS
+    top = 0.0
+    for part in range(PARTS):
+        r = rows if LINE else rows - part * R
+        c = cols - part * C if LINE else cols
+        x_at = _further(self_at, self_stride, part, SELF, R, C)
+        y_at = _further(other_at, other_stride, part, OTHER, R, C)
+        if COMPUTE == "int64":
+            af = _image(self, x_at, self_stride, r, c, SELF, LINE, R, C)
+            bf = _image(other, y_at, other_stride, r, c, OTHER, LINE, R, C)
+            top = tl.maximum(top, largest(af, bf))
+        else:
+            a = magnitude(_operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C))
+            b = magnitude(_operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C))
+            part_top = largest(a, b)
+            if part_top < _TWO_64:
+                top = tl.maximum(top, part_top)
+            else:
+                top = _TWO_64
+    if COMPUTE == "int64":
+        large = top >= _INT64_LIMIT
+    else:
+        large = top > _FLOAT_LIMIT
+    if large:
+        for part in range(PARTS):
+            r = rows if LINE else rows - part * R
+            c = cols - part * C if LINE else cols
+            x_at = _further(self_at, self_stride, part, SELF, R, C)
+            y_at = _further(other_at, other_stride, part, OTHER, R, C)
+            o_at = _further(out_at, out_stride, part, OUT, R, C)
+            if COMPUTE == "int64":
+                ah, al = _limbs(self, x_at, self_stride, r, c, SELF, LINE, R, C)
+                bh, bl = _limbs(other, y_at, other_stride, r, c, OTHER, LINE, R, C)
+                low, high = gcd_words(ah, al, bh, bl)
+                g = narrow_words(low, high, DTYPE)
+            else:
+                a = magnitude(_operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C))
+                b = magnitude(_operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C))
+                g = narrow_float(gcd_any_magnitude(a, b, top, COMPUTE == "bfloat16"), DTYPE)
+            _store(out, o_at, g, out_stride, out_step, r, c, OUT, R, C)
+
+
+@triton.jit(do_not_specialize=["n"], do_not_specialize_on_alignment=["self", "other", "out"])
+def gcd_linear(
+    self, other, out, n: tl.int64,
+    COMPUTE: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """out[i] = gcd(self[i], other[i]) for i < n, all dense; other is a "line" like self, or a "scalar"."""
+    TWO_LOOPS: tl.constexpr = (COMPUTE == "int64") or ((COMPUTE == "float32") or (COMPUTE == "bfloat16"))
+    tiles = tl.cdiv(n, BLOCK).to(tl.int32)
+    top = 0.0
+    for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        at = t.to(tl.int64) * BLOCK
+        y_at = at if OTHER == "line" else at * 0
+        cols = tl.minimum(n - at, BLOCK).to(tl.int32)
+        tile_top = _tile(self, other, out, at, y_at, at, 0, 0, 0, 1, 1, cols, COMPUTE, "line", OTHER, "line", 1, BLOCK)
+        top = tl.maximum(top, tile_top)
+    if TWO_LOOPS:
+        if top > _FLOAT_LIMIT:
+            for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
+                at = t.to(tl.int64) * BLOCK
+                y_at = at if OTHER == "line" else at * 0
+                cols = tl.minimum(n - at, BLOCK).to(tl.int32)
+                _large_tile(
+                    self, other, out, at, y_at, at, 0, 0, 0, 1, 1, cols,
+                    COMPUTE, "line", OTHER, "line", 1, BLOCK, PARTS,
+                )  # fmt: skip
+
+
+@triton.jit
+def _locate(
+    t, row_tiles, col_tiles, self_row, other_row, out_row, out_col,
+    n0, n1, n2, n3, n4, n5, self0, self1, self2, self3, self4, self5,
+    other0, other1, other2, other3, other4, other5, out0, out1, out2, out3, out4, out5,
+    SELF: tl.constexpr, OTHER: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Tile number to first row, first column, and the three offsets of its first element. Columns vary fastest."""
+    column = (t % col_tiles).to(tl.int64) * COLS
+    t = t // col_tiles
+    row = (t % row_tiles).to(tl.int64) * ROWS
+    t = t // row_tiles
+    i = (t % n5).to(tl.int64)
+    t = t // n5
+    x = i * self5
+    y = i * other5
+    o = i * out5
+    i = (t % n4).to(tl.int64)
+    t = t // n4
+    x += i * self4
+    y += i * other4
+    o += i * out4
+    i = (t % n3).to(tl.int64)
+    t = t // n3
+    x += i * self3
+    y += i * other3
+    o += i * out3
+    i = (t % n2).to(tl.int64)
+    t = t // n2
+    x += i * self2
+    y += i * other2
+    o += i * out2
+    i = (t % n1).to(tl.int64)
+    i0 = (t // n1).to(tl.int64)
+    x += i * self1 + i0 * self0 + row * self_row
+    y += i * other1 + i0 * other0 + row * other_row
+    o += i * out1 + i0 * out0 + row * out_row + column * out_col
+    if (SELF == "matrix") or (SELF == "row"):
+        x += column
+    if (OTHER == "matrix") or (OTHER == "row"):
+        y += column
+    return row, column, x, y, o
+
+
+_SIZES_AND_STRIDES = [
+    "rows", "cols", "self_row", "other_row", "out_row", "out_col", "n0", "n1", "n2", "n3", "n4", "n5",
+    "self0", "self1", "self2", "self3", "self4", "self5", "other0", "other1", "other2", "other3", "other4", "other5",
+    "out0", "out1", "out2", "out3", "out4", "out5",
+]  # fmt: skip
+
+
+@triton.jit(do_not_specialize=_SIZES_AND_STRIDES, do_not_specialize_on_alignment=["self", "other", "out"])
+def gcd_tiled(
+    self, other, out, rows: tl.int64, cols: tl.int64,
+    self_row: tl.int64, other_row: tl.int64, out_row: tl.int64, out_col: tl.int64,
+    n0: tl.int32, n1: tl.int32, n2: tl.int32, n3: tl.int32, n4: tl.int32, n5: tl.int32,
+    self0: tl.int64, self1: tl.int64, self2: tl.int64, self3: tl.int64, self4: tl.int64, self5: tl.int64,
+    other0: tl.int64, other1: tl.int64, other2: tl.int64, other3: tl.int64, other4: tl.int64, other5: tl.int64,
+    out0: tl.int64, out1: tl.int64, out2: tl.int64, out3: tl.int64, out4: tl.int64, out5: tl.int64,
+    COMPUTE: tl.constexpr, SELF: tl.constexpr, OTHER: tl.constexpr, OUT: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """gcd over n0 x ... x n5 x rows x cols. Strides count elements; self_row and other_row are 0 for a row or scalar.
+
+    SELF and OTHER are kinds; OUT is "matrix", or "scattered" if out_col is not 1.
+    """
+    TWO_LOOPS: tl.constexpr = (COMPUTE == "int64") or ((COMPUTE == "float32") or (COMPUTE == "bfloat16"))
+    row_tiles = tl.cdiv(rows, ROWS).to(tl.int32)
+    col_tiles = tl.cdiv(cols, COLS).to(tl.int32)
+    tiles = n0 * n1 * n2 * n3 * n4 * n5 * row_tiles * col_tiles
+    top = 0.0
+    for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        row, column, x, y, o = _locate(
+            t, row_tiles, col_tiles, self_row, other_row, out_row, out_col,
+            n0, n1, n2, n3, n4, n5, self0, self1, self2, self3, self4, self5,
+            other0, other1, other2, other3, other4, other5, out0, out1, out2, out3, out4, out5,
+            SELF, OTHER, ROWS, COLS,
+        )  # fmt: skip
+        r = tl.minimum(rows - row, ROWS).to(tl.int32)
+        c = tl.minimum(cols - column, COLS).to(tl.int32)
+        tile_top = _tile(
+            self,
+            other,
+            out,
+            x,
+            y,
+            o,
+            self_row,
+            other_row,
+            out_row,
+            out_col,
+            r,
+            c,
+            COMPUTE,
+            SELF,
+            OTHER,
+            OUT,
+            ROWS,
+            COLS,
+        )
+        top = tl.maximum(top, tile_top)
+    if TWO_LOOPS:
+        if top > _FLOAT_LIMIT:
+            for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
+                row, column, x, y, o = _locate(
+                    t, row_tiles, col_tiles, self_row, other_row, out_row, out_col,
+                    n0, n1, n2, n3, n4, n5, self0, self1, self2, self3, self4, self5,
+                    other0, other1, other2, other3, other4, other5, out0, out1, out2, out3, out4, out5,
+                    SELF, OTHER, ROWS, COLS,
+                )  # fmt: skip
+                r = tl.minimum(rows - row, ROWS).to(tl.int32)
+                c = tl.minimum(cols - column, COLS).to(tl.int32)
+                _large_tile(
+                    self, other, out, x, y, o, self_row, other_row, out_row, out_col, r, c,
+                    COMPUTE, SELF, OTHER, OUT, ROWS, COLS, PARTS,
+                )  # fmt: skip

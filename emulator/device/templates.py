@@ -33,7 +33,7 @@ _SPACE = {"1": "device_scalar_gm", "6": "device_scalar_ub"}
 
 @dataclass(frozen=True)
 class Linked:
-    """Text of the templates that some roots reach, everything undefined they refer to, and the roots that are not there.
+    """Text of the templates that some roots reach, what they refer to that is undefined, and the roots not there.
 
     `reaches` has the intrinsics (`hivm_...`) and the runtime's calls for scalar accesses (`device_scalar_...`).
     """

@@ -159,7 +159,7 @@ def lower_ttir(module: Any, metadata: dict[str, Any], options: Any, kernel: str)
     try:
         text: str = ttir_to_linalg(module, metadata, options, named_ops=True)
     except subprocess.CalledProcessError as error:
-        message = (error.stderr or b"").decode(errors="replace")
+        message = (error.stderr or b"").decode(errors="replace").split("PLEASE submit a bug report")[0]
         raise ToolError(kernel, "triton-adapter-opt", message, save_failed(kernel, str(module))) from None
     return text
 

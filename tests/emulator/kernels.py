@@ -225,3 +225,12 @@ def spin(x, turns, BLOCK: tl.constexpr):
 @triton.jit
 def show(x, BLOCK: tl.constexpr):
     tl.device_print("x", tl.load(x + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def crashes_front_end(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    lanes = tl.load(x + offsets, mask=offsets < n, other=0).to(tl.int32)
+    # triton-adapter-opt 3.2.0 aborts: no default for lanes that are masked and not padded
+    values = tl.load(x + lanes, mask=lanes > 0, care_padding=False)
+    tl.store(out + offsets, values, mask=lanes > 0)

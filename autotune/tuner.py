@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from autotune import candidates as listing
 from autotune import store
 from autotune.candidates import Candidate, Failures
+from autotune.check import Check, blank, wrong_elements
 from autotune.measure import Measure, choose
 from autotune.operators import Scratch, operator
 from autotune.result import TuneResult, TuningError, pick, speed_order
@@ -23,10 +22,7 @@ from tiling import tuned
 from tiling.platform import Platform
 from tiling.versions import source_hash
 
-# Whole outputs up to this many elements are compared with the reference; of larger ones both ends and a sample, because
-# the exact answers come from plain numpy.
-COMPARED = 1 << 20
-SAMPLED = 1 << 16
+__all__ = ["blank", "enabled", "resolver", "tune", "wrong_elements"]
 
 # What a plan's compilation and run can raise on either kind of device. Anything else is a fault of this project.
 CANDIDATE_ERRORS = (RuntimeError, ValueError, ArithmeticError, OSError, MemoryError, subprocess.SubprocessError)
@@ -68,7 +64,8 @@ def tune(
         rows = listing.enumerate_candidates(described, problem, platform, candidates)
         failures = Failures(_known_failures(platform.chip))
         rows = listing.gate(rows, described, platform, failures)
-        rows = [_checked(row, scratch, judge) for row in rows]
+        check = Check(scratch)
+        rows = [_checked(row, check, judge) for row in rows]
         rows = _measured(rows, scratch, judge)
     if not any(row.figure for row in rows):
         if save and failures.fresh:
@@ -92,16 +89,16 @@ def _known_failures(chip: str) -> dict[str, str]:
     return known
 
 
-def _checked(row: Candidate, scratch: Scratch, judge: Measure) -> Candidate:
+def _checked(row: Candidate, check: Check, judge: Measure) -> Candidate:
     """The candidate, ruled out unless its output is the reference's."""
     if not row.alive:
         return row
-    blank(scratch.out)
+    blank(check.scratch.out)
     try:
-        complete = judge.run(scratch, row.plan)
+        complete = judge.run(check.scratch, row.plan)
     except CANDIDATE_ERRORS as error:
         return replace(row, reason=f"failed: {type(error).__name__}: {error}")
-    wrong = wrong_elements(scratch, complete)
+    wrong = check.wrong(complete)
     return replace(row, reason=f"wrong result: {wrong}") if wrong else row
 
 
@@ -115,50 +112,6 @@ def _measured(rows: Sequence[Candidate], scratch: Scratch, judge: Measure) -> li
             row = replace(row, reason=figure) if isinstance(figure, str) else replace(row, figure=figure)
         done.append(row)
     return done
-
-
-# --- the check against the reference ---------------------------------------------------------------------------------
-
-BLANK = 0xA5
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All bytes of a tensor's storage."""
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-
-
-def blank(out: torch.Tensor) -> None:
-    """Overwrite an output, so that what one candidate leaves out is not hidden by what another one wrote."""
-    _bytes(out).fill_(BLANK)
-
-
-def wrong_elements(scratch: Scratch, complete: bool) -> str | None:
-    """How the output differs from the reference, or None. Where it is not complete, untouched elements do not count."""
-    out = scratch.out.detach().cpu().reshape(-1)
-    index = _positions(out.numel())
-    actual = out[index]
-    expected = scratch.expected(index)
-    differs = ~scratch.same(actual, expected)
-    if not complete:
-        untouched = (actual.reshape(-1, 1).view(torch.uint8) == BLANK).all(dim=1)
-        if bool(untouched.all()):
-            return "nothing was written"
-        differs &= ~untouched
-    count = int(differs.sum())
-    if not count:
-        return None
-    first = int(differs.nonzero()[0])
-    where, got, due = int(index[first]), actual[first].item(), expected[first].item()
-    return f"{count} of {len(index)} elements differ, the first at {where}: {got} for {due}"
-
-
-def _positions(elements: int) -> torch.Tensor:
-    """Flat positions to compare: all of them, or both ends and a fixed sample in between."""
-    if elements <= COMPARED:
-        return torch.arange(elements)
-    ends = torch.arange(SAMPLED // 4)
-    between = torch.randint(elements, (SAMPLED,), generator=torch.Generator().manual_seed(0))
-    return torch.cat([ends, between, elements - 1 - ends])
 
 
 def _entry(result: TuneResult, platform: Platform) -> tuned.Entry:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import autotune
-from autotune import operators, tuner
+from autotune import operators
+from autotune.check import COMPARED, Check
 from tests.autotune.double import DoubleProblem, Faults, TableMeasure, plan_double
 from tiling import tuned
 from tiling.platform import platform
@@ -114,11 +116,12 @@ def test_a_candidate_without_a_figure_has_the_measures_reason(faults: Faults):
 
 
 def test_large_outputs_are_compared_at_both_ends_and_in_between():
-    index = tuner._positions(1 << 26)
-    assert int(index.min()) == 0
-    assert int(index.max()) == (1 << 26) - 1
-    assert len(index) < tuner.COMPARED
-    assert torch.equal(tuner._positions(1000), torch.arange(1000))
+    large = Check(SimpleNamespace(out=torch.empty(1 << 26, dtype=torch.int8)))
+    assert int(large.index.min()) == 0
+    assert int(large.index.max()) == (1 << 26) - 1
+    assert len(large.index) < COMPARED
+    small = Check(SimpleNamespace(out=torch.empty(1000, dtype=torch.int8)))
+    assert torch.equal(small.index, torch.arange(1000))
 
 
 # --- the user's data -------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from emulator import toolchain
 from emulator.device import templates
+from emulator.device.loops import element_loops
 from emulator.toolchain import HivmModule
 
 Module = HivmModule | str
@@ -32,7 +33,8 @@ class ScalarLoop:
 def scalar_loops(module: Module) -> list[ScalarLoop]:
     """Loops over elements: those that load or store memory and call no template, and templates without a vector
     instruction or DMA in them. A loop over tiles or rows calls templates, and may read a scalar beside."""
-    return [*_loops(_text(module)), *_templates(_text(module))]
+    loops = [ScalarLoop(loop.line, loop.what, loop.accesses) for loop in element_loops(_text(module))]
+    return [*loops, *_templates(_text(module))]
 
 
 def template_calls(module: Module) -> Counter[str]:
@@ -71,39 +73,6 @@ def _attribute(text: str, name: str) -> int:
     if found is None:
         raise ValueError(f"the module has no attribute {name}")
     return int(found.group(1))
-
-
-@dataclass
-class _Block:
-    line: int
-    loop: bool
-    what: str
-    accesses: int = 0
-    calls: int = 0
-
-
-def _loops(text: str) -> list[ScalarLoop]:
-    found = []
-    blocks: list[_Block] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        code = line.strip()
-        if code.startswith("}") and blocks:
-            block = blocks.pop()
-            if block.loop:
-                if block.accesses and not block.calls:
-                    found.append(ScalarLoop(block.line, block.what, block.accesses))
-            elif blocks:
-                blocks[-1].accesses += block.accesses  # an if inside a loop belongs to the loop
-            if blocks:
-                blocks[-1].calls += block.calls
-        if code.endswith("{"):
-            loop = re.search(r"\bscf\.(for|while|parallel)\b", code)
-            again = code.startswith("}") and " do {" in code  # the second half of a while
-            blocks.append(_Block(number, bool(loop) or again, re.sub(r" : .*$| -> .*$", "", code)))
-        elif blocks:
-            blocks[-1].accesses += bool(re.search(r"\bmemref\.(load|store)\b", code))
-            blocks[-1].calls += bool(re.search(r"\bcall @", code))
-    return found
 
 
 def _templates(text: str) -> list[ScalarLoop]:

@@ -104,11 +104,17 @@ struct SameTaint {
 NOT(VNOT_s16)
 NOT(VNOT_u16)
 
-// vector and scalar; the scalar comes in the argument type the intrinsic is declared with
+// Vector and scalar; the scalar comes in the argument type the intrinsic is declared with.
+template <class T> struct WithScalarTaint {
+  bool scalar;
+  Bits<T> operator()(T, Bits<T> t) const { return t || scalar ? (Bits<T>)~(Bits<T>)0 : 0; }
+};
 #define SCALAR(NAME, TYPE, GIVEN, CLASS, EXPRESSION)                                                                   \
   INTRINSIC hivm_##NAME(void *d, void *a, GIVEN given, u64 c) {                                                        \
     const TYPE y = (TYPE)given;                                                                                        \
-    vector_step(#NAME, CLASS, each<TYPE, TYPE>(#NAME, d, a, c, [y](TYPE x) -> TYPE { return EXPRESSION; }));           \
+    const WithScalarTaint<TYPE> rule{take_scalar_taint()};                                                             \
+    const auto f = [y](TYPE x) -> TYPE { return EXPRESSION; };                                                         \
+    vector_step(#NAME, CLASS, each<TYPE, TYPE>(#NAME, d, a, c, f, rule, rule.scalar));                                 \
   }
 #define SCALARS(NAME, CLASS, OP)                                                                                       \
   SCALAR(NAME##_f32, f32, f32, CLASS, flush(x OP y))                                                                   \

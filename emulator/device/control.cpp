@@ -82,24 +82,37 @@ INTRINSIC device_scalar_ub(u8 *start, u64 bytes, u64 write) {
   const char *name = write ? "scalar store" : "scalar load";
   issue(S);
   touch(name, S, start, bytes, write);
-  if (write) set_taint(start, bytes, 0);
-  else if (any_taint(start, bytes)) fatal("poison", "scalar load of UB %llu, never written", ub_offset(start));
+  if (write) set_taint(start, bytes, take_scalar_taint() ? 0xff : 0);
+  else core->scalar_taint |= any_taint(start, bytes);
   step(Kind::ScalarUb, name, S, 0, 0, 1, 0);
 }
 INTRINSIC device_scalar_gm(u8 *start, u64 bytes, u64 write) {
   gm_access(write ? "scalar store" : "scalar load", start, bytes, write);
+  if (write && take_scalar_taint())
+    report("poison", "scalar store to GM %p of what was made of bytes never written", (void *)start);
   step(Kind::ScalarGm, write ? "scalar store to GM" : "scalar load from GM", S, 0, 0, 1, 0);
 }
-// A load or store of the kernel's own body: unified buffer, global memory, or its stack.
+// A load or store of the kernel's own body: unified buffer, global memory, or its stack. Outside a loop over elements a
+// loaded scalar steers the kernel, so that it must not come from bytes never written.
 INTRINSIC device_scalar(u8 *start, u64 bytes, u64 write) {
-  if (in_ub(start)) return device_scalar_ub(start, bytes, write);
+  if (in_ub(start)) {
+    device_scalar_ub(start, bytes, write);
+    if (!write && !core->element && take_scalar_taint())
+      fatal("poison", "scalar load of UB %llu, never written", ub_offset(start));
+    return;
+  }
   const u8 *here = (const u8 *)__builtin_frame_address(0);
   constexpr u64 NEAR = 1 << 20; // the body's frame is the caller's, and holds descriptors and small buffers only
   if (start >= here && start < here + NEAR) return;
   device_scalar_gm(start, bytes, write);
 }
 
-INTRINSIC device_at(u32 line) { core->line = line; }
+INTRINSIC device_at(u32 line) {
+  core->line = line;
+  if (!core->element) core->scalar_taint = false;
+  core->element = false;
+}
+INTRINSIC device_element() { core->element = true; }
 INTRINSIC device_lanes(s64 lanes) { core->lanes_left = lanes; }
 extern "C" u64 device_ub() { return (u64)core->ub; }
 
@@ -110,6 +123,7 @@ static void start_program(s64 program) {
   core->ctrl = core->launch->assume.f16_saturates ? 0 : CTRL_START;
   core->mask[0] = core->mask[1] = ~0ull;
   core->lanes_left = -1;
+  core->scalar_taint = core->element = false;
   core->pad = core->extreme = core->extreme_taint = 0;
   memset(core->compare, 0, sizeof core->compare);
   memset(core->compare_taint, 0xff, sizeof core->compare_taint);

@@ -97,6 +97,9 @@ struct Core {
   Access *access;
   u64 ub_bytes;
   u64 ctrl, mask[2], compare[2], compare_taint[2], pad, extreme, extreme_taint, va[8][8];
+  // Scalars: a load of bytes never written taints what the same template call or loop turn makes of it, since templates
+  // also broadcast rows that nobody stores. `element` is set where the kernel's own body works element by element.
+  bool scalar_taint, element;
   s64 lanes_left; // elements the running template call has still to compare, or -1 (see compare.cpp)
   u32 epoch[PIPES], seen[PIPES][PIPES];
   u32 flag_seen[PIPES][PIPES][EVENTS][PIPES];
@@ -131,6 +134,11 @@ bool any_taint(const void *start, u64 bytes);
 void set_taint(const void *start, u64 bytes, u8 value);
 void put_taint(const void *start, const void *bits, u64 bytes);
 bool in_ub(const void *pointer);
+inline bool take_scalar_taint() {
+  const bool taken = core->scalar_taint;
+  core->scalar_taint = false;
+  return taken;
+}
 inline u8 *taint_at(const void *pointer) { return core->taint + ((const u8 *)pointer - core->ub); }
 inline unsigned long long ub_offset(const void *pointer) { return (const u8 *)pointer - core->ub; }
 

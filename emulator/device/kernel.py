@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator import native, pool, toolchain
-from emulator.device import lowering, runtime, templates
+from emulator.device import loops, lowering, runtime, templates
 from emulator.errors import EmulatorError, UnsupportedOperationError
 from emulator.linalg import to_llvm
 
@@ -328,7 +328,7 @@ def _runtime_name(symbol: str) -> bool:
 
 @functools.cache
 def _own_sources() -> str:
-    return "".join(Path(module.__file__ or "").read_text() for module in (lowering, native))
+    return "".join(Path(module.__file__ or "").read_text() for module in (lowering, loops, native))
 
 
 def _ub_bytes(text: str) -> int:

@@ -108,7 +108,7 @@ template <class D> struct Whole {
 };
 
 template <class D, class A, class F, class T = Whole<D>>
-u64 each(const char *name, void *dst, const void *src, u64 config, F f, T rule = T()) {
+u64 each(const char *name, void *dst, const void *src, u64 config, F f, T rule = T(), bool scalar_taint = false) {
   const Unary g(config);
   const Lanes lanes(g.repeats, REPEAT / std::max(sizeof(D), sizeof(A)));
   const Operand<A> a{(u8 *)src, g.src_block, g.src_repeat};
@@ -116,7 +116,7 @@ u64 each(const char *name, void *dst, const void *src, u64 config, F f, T rule =
   issue(V);
   a.access(name, lanes, false);
   d.access(name, lanes, true);
-  const bool tainted = core->launch->checks && a.any_taint(lanes);
+  const bool tainted = core->launch->checks && (scalar_taint || a.any_taint(lanes));
   const u64 n = lanes.total;
   if (lanes.prefix && a.dense(lanes) && d.dense(lanes) && !tainted &&
       !overlap(d.start, n * sizeof(D), a.start, n * sizeof(A)) && (sizeof(D) == sizeof(A) || dst != src)) {

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from emulator.device.loops import element_loops
 from emulator.errors import UnsupportedOperationError
 
 PASSES = (
@@ -41,6 +42,7 @@ PIPES = {"PIPE_S": 0, "PIPE_V": 1, "PIPE_M": 2, "PIPE_MTE1": 3, "PIPE_MTE2": 4, 
 
 _RUNTIME = {
     "device_at": ("i32", ""),
+    "device_element": ("", ""),
     "device_lanes": ("i64", ""),
     "device_ub": ("", "i64"),
     "device_set_mask_norm": ("", ""),
@@ -83,6 +85,7 @@ _ACCESS = re.compile(r"(?:%\w+ = memref\.load|memref\.store) .* : (memref<.*>)$"
 class _Writer:
     def __init__(self, text: str) -> None:
         self.kernel = _entry_name(text)
+        self.element_lines = [range(loop.line, loop.end + 1) for loop in element_loops(text)]
         self.out: list[str] = []
         self.runtime: set[str] = set()
         self.templates: dict[str, None] = {}
@@ -172,6 +175,8 @@ class _Writer:
             if re.search(r"xi1[,>]", found.group(1)):
                 raise UnsupportedOperationError(self.kernel, "a scalar access to a packed i1 buffer", "device")
             self.at(number)
+            if any(number in lines for lines in self.element_lines):
+                self.call("device_element")
             self.out.append(line)
         else:
             self.out.append(line)

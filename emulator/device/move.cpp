@@ -109,15 +109,16 @@ template <class T> static void fill(const char *name, u8 *dst, T value, u64 conf
   const Unary g(config);
   const Lanes lanes(g.repeats, REPEAT / sizeof(T));
   const Operand<T> d{dst, g.dst_block, g.dst_repeat};
+  const u8 unknown = take_scalar_taint() ? 0xff : 0;
   issue(V);
   d.access(name, lanes, true);
   if (lanes.prefix && d.dense(lanes)) {
     for (u64 i = 0; i < lanes.total; i++) store<T>(dst + i * sizeof(T), value);
-    set_taint(dst, lanes.total * sizeof(T), 0);
+    set_taint(dst, lanes.total * sizeof(T), unknown);
   } else {
     for (u64 r = 0; r < lanes.repeats; r++)
       for (u64 e = 0; e < lanes.width; e++)
-        if (lanes.active(r, e)) store(d.at(r, e), value), set_taint(d.at(r, e), sizeof(T), 0);
+        if (lanes.active(r, e)) store(d.at(r, e), value), set_taint(d.at(r, e), sizeof(T), unknown);
   }
   vector_step(name, VDUP, lanes.repeats);
 }

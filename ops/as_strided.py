@@ -99,7 +99,7 @@ def plan_as_strided(
     if out is None or call.plan is None:
         return call.plan
     check_out(self, out)
-    if tuple(out.shape) != sizes or not _direct(out):
+    if tuple(out.shape) != sizes or not _written_directly(self, call, out):
         return call.plan
     return _reordered(self, call, out).plan
 
@@ -136,9 +136,10 @@ def compute(
         sizes, strides, storage_offset = read_arguments(size, stride, storage_offset)
     if self.is_conj() or self.is_neg():
         self = self.resolve_conj().resolve_neg()
-    call = _call(self, sizes, strides, _own_offset(self) if storage_offset is None else storage_offset, plan)
+    offset = _own_offset(self) if storage_offset is None else storage_offset
     if out is not None:
-        return _write(self, call, out, plan)
+        return _write(self, _call(self, sizes, strides, offset), out, plan)
+    call = _call(self, sizes, strides, offset, plan)
     result = torch.empty(sizes, dtype=self.dtype, device=self.device)
     if call.plan is not None:
         _run(self, call, result)
@@ -271,14 +272,14 @@ def _write(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPl
     out_rules.refuse_internal_overlap(out)
     if call.plan is None:
         return out
-    low, high = out_rules.memory_range(out)
-    first = source.untyped_storage().data_ptr() + call.start
-    if _direct(out) and (high <= first or first + call.reach <= low):
+    if _written_directly(source, call, out):
         _run(source, _reordered(source, call, out, plan), out)
     else:
+        if plan is not None:
+            call = _call(source, call.size, call.stride, call.start // source.element_size(), plan)
         temporary = torch.empty(call.size, dtype=source.dtype, device=source.device)
         _run(source, call, temporary)
-        if _direct(out):
+        if _is_plain(out):
             _run(temporary, _reordered(temporary, _call(temporary, call.size, temporary.stride(), 0), out), out)
         else:
             # Holes, or a conjugate view: torch's own strided store, from the finished result.
@@ -287,14 +288,21 @@ def _write(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPl
     return out
 
 
-def _direct(out: torch.Tensor) -> bool:
-    """Whether the kernels can write `out` itself: without holes, in any order of its dimensions."""
+def _is_plain(out: torch.Tensor) -> bool:
+    """Whether the kernels can write `out`: without holes, in any order of its dimensions."""
     return out_rules.is_dense(out) and not out.is_conj() and not out.is_neg()
+
+
+def _written_directly(self: torch.Tensor, call: _Call, out: torch.Tensor) -> bool:
+    """Whether `out` can take the result as it is computed: it is plain and shares no memory with what is read."""
+    low, high = out_rules.memory_range(out)
+    first = self.untyped_storage().data_ptr() + call.start
+    return _is_plain(out) and (high <= first or first + call.reach <= low)
 
 
 def _reordered(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPlan | None = None) -> _Call:
     """The call with its dimensions in the order in which `out` lies in memory."""
-    if out.is_contiguous() and out.data_ptr() % 16 == 0:
+    if plan is None and out.is_contiguous() and out.data_ptr() % 16 == 0:
         return call
     steps = out.stride()
     order = sorted(range(len(call.size)), key=lambda dim: -steps[dim])

@@ -12,13 +12,12 @@ import itertools
 import re
 from dataclasses import dataclass
 
-_MEMREF = r"memref<[^>]*(?:<[^>]*>[^>]*)*>"
-_CAST = re.compile(
-    r"^ *(%[\w#]+) = memref\.reinterpret_cast %arg(\d+) to offset: \[([^\]]*)\], .* to (" + _MEMREF + r")$"
-)
+from emulator.views import MEMREF, element_and_rank, extent
+
+_CAST = re.compile(rf"^ *(%[\w#]+) = memref\.reinterpret_cast %arg(\d+) to offset: \[([^\]]*)\], .* to ({MEMREF})$")
 _LOAD = re.compile(r"^( *)(%[\w#]+) = memref\.load (%[\w#]+)\[[^\]]*\] : memref<1x(\w+), .*>$")
-_SUBVIEW = re.compile(r"^ *(%[\w#]+) = memref\.subview (%[\w#]+)\[.* to (" + _MEMREF + r")$")
-_COPY = re.compile(r"^( *)memref\.copy (%[\w#]+), (%[\w#]+) : (" + _MEMREF + r") to (" + _MEMREF + r")$")
+_SUBVIEW = re.compile(rf"^ *(%[\w#]+) = memref\.subview (%[\w#]+)\[.* to ({MEMREF})$")
+_COPY = re.compile(rf"^( *)memref\.copy (%[\w#]+), (%[\w#]+) : ({MEMREF}) to ({MEMREF})$")
 _TO_TENSOR = re.compile(r"^ *(%[\w#]+) = bufferization\.to_tensor (%[\w#]+) ")
 _SELECT = re.compile(
     r"^ *(%[\w#]+) = arith\.select (%[\w#]+), (%[\w#]+), (%[\w#]+).* : tensor<[\dx]+xi1>, (tensor<.*>)$"
@@ -147,34 +146,20 @@ class _Rewriter:
         """Copy whole if all of the source is inside its storage, else element by element."""
         number, low, high = self._bounds(source)
         p = f"%guard{next(self.numbers)}_"
-        *extents, element = source_type.removeprefix("memref<").split(",")[0].rstrip(">").split("x")
-        rank = len(extents)
-        sizes = [f"{p}size{i}" for i in range(rank)]
-        strides = [f"{p}stride{i}" for i in range(rank)]
+        element, rank = element_and_rank(source_type)
         body = [
-            f"{', '.join([f'{p}base', f'{p}offset', *sizes, *strides])} = memref.extract_strided_metadata {source} : "
-            f"{source_type} -> memref<{element}>, {', '.join(['index'] * (1 + 2 * rank))}",
-            f"{p}c0 = arith.constant 0 : index",
-            f"{p}c1 = arith.constant 1 : index",
+            *extent(p, source, source_type),
+            *_inside(p, f"{p}first", f"{p}last", low, high),
+            f"scf.if {p}inside {{",
+            f"  {line.strip()}",
+            "} else {",
         ]
-        first = last = f"{p}offset"
-        for i in range(rank):
-            body += [
-                f"{p}steps{i} = arith.subi {sizes[i]}, {p}c1 : index",
-                f"{p}span{i} = arith.muli {p}steps{i}, {strides[i]} : index",
-                f"{p}down{i} = arith.minsi {p}span{i}, {p}c0 : index",
-                f"{p}up{i} = arith.maxsi {p}span{i}, {p}c0 : index",
-                f"{p}first{i} = arith.addi {first}, {p}down{i} : index",
-                f"{p}last{i} = arith.addi {last}, {p}up{i} : index",
-            ]
-            first, last = f"{p}first{i}", f"{p}last{i}"
-        body += [*_inside(p, first, last, low, high), f"scf.if {p}inside {{", f"  {line.strip()}", "} else {"]
         place = f"{p}offset"
         inner: list[str] = []
         for i in range(rank):
             inner += [
-                f"scf.for {p}i{i} = {p}c0 to {sizes[i]} step {p}c1 {{",
-                f"  {p}step{i} = arith.muli {p}i{i}, {strides[i]} : index",
+                f"scf.for {p}i{i} = {p}c0 to {p}size{i} step {p}c1 {{",
+                f"  {p}step{i} = arith.muli {p}i{i}, {p}stride{i} : index",
                 f"  {p}place{i} = arith.addi {place}, {p}step{i} : index",
             ]
             place = f"{p}place{i}"
@@ -202,9 +187,9 @@ class _Rewriter:
         *extents, _ = tensor.removeprefix("tensor<").rstrip(">").split("x")
         indices = ", ".join(f"{p}i{i}" for i in range(len(extents)))
         body = [f"{p}c0 = arith.constant 0 : index", f"{p}c1 = arith.constant 1 : index"]
-        for i, extent in enumerate(extents):
+        for i, size in enumerate(extents):
             body += [
-                f"{p}n{i} = arith.constant {extent} : index",
+                f"{p}n{i} = arith.constant {size} : index",
                 f"scf.for {p}i{i} = {p}c0 to {p}n{i} step {p}c1 {{",
             ]
         body += [

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from emulator import linalg_ir, llvm_ir, native, toolchain
+from emulator import (
+    assertions,
+    forwarding,
+    guards,
+    linalg_ir,
+    llvm_ir,
+    native,
+    special,
+    toolchain,
+    views,
+)
 from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.launcher import Launcher
 
-# Part of the cache key: raise it whenever the same IR would be compiled to something else.
-REVISION = 5
+
+@functools.cache
+def _own_sources() -> str:
+    modules = (assertions, forwarding, guards, linalg_ir, llvm_ir, native, special, views)
+    files = sorted([__file__, *(str(module.__file__) for module in modules)])
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 def fingerprint() -> str:
-    """What the compiled bytes depend on besides the kernel: this level's revision, tool versions and the host CPU."""
-    target = native.host()
-    return f"linalg-{REVISION}-{sorted(toolchain.versions().items())}-{target.triple}-{target.cpu}-{target.features}"
+    """What the compiled bytes depend on besides the kernel: this level's own code, tool versions and the host CPU."""
+    versions, target = sorted(toolchain.versions().items()), native.host()
+    return f"linalg-{_own_sources()}-{versions}-{target.triple}-{target.cpu}-{target.features}"
 
 
 def compile_kernel(linalg: str, metadata: dict[str, Any], options: Any) -> bytes:

@@ -234,3 +234,19 @@ def crashes_front_end(x, out, n, BLOCK: tl.constexpr):
     # triton-adapter-opt 3.2.0 aborts: no default for lanes that are masked and not padded
     values = tl.load(x + lanes, mask=lanes > 0, care_padding=False)
     tl.store(out + offsets, values, mask=lanes > 0)
+
+
+@triton.jit
+def move(source, target, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(target + offsets, tl.load(source + offsets, mask=mask, care_padding=False), mask=mask)
+
+
+@triton.jit
+def move_rows(source, target, rows, stride, COLUMNS: tl.constexpr, ROWS: tl.constexpr):
+    row = tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)
+    place = row[:, None] * stride + column[None, :]
+    mask = (row < rows)[:, None]
+    tl.store(target + place, tl.load(source + place, mask=mask, care_padding=False), mask=mask)

@@ -14,5 +14,6 @@ _toolchain.require_triton_ascend()
 
 from ops.as_strided import as_strided, plan_as_strided  # noqa: E402 - only with the right triton installed
 from ops.gcd import gcd, gcd_, plan_gcd  # noqa: E402
+from ops.precompile import precompile  # noqa: E402
 
-__all__ = ["as_strided", "gcd", "gcd_", "plan_as_strided", "plan_gcd"]
+__all__ = ["as_strided", "gcd", "gcd_", "plan_as_strided", "plan_gcd", "precompile"]

@@ -68,12 +68,11 @@ def as_strided(
     """
     if transforms.active(self, *(() if out is None else (out,))):
         return transforms.as_strided(self, size, stride, storage_offset, out)
-    if torch.is_grad_enabled() and isinstance(self, torch.Tensor):
-        if out is not None:
-            autograd.refuse_writing("aten::as_strided_copy", self, out)
-        elif self.requires_grad:
-            sizes, strides, offset = read_arguments(size, stride, storage_offset)
-            return autograd.as_strided(self, sizes, strides, offset, functools.partial(_forward, plan=plan))
+    if out is not None:
+        autograd.refuse_writing("aten::as_strided_copy", self, out)
+    elif isinstance(self, torch.Tensor) and self.requires_grad and torch.is_grad_enabled():
+        sizes, strides, offset = read_arguments(size, stride, storage_offset)
+        return autograd.as_strided(self, sizes, strides, offset, functools.partial(_forward, plan=plan))
     return compute(self, size, stride, storage_offset, out, plan)
 
 

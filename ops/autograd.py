@@ -28,9 +28,16 @@ def as_strided(
     return _AsStrided.apply(self, size, stride, storage_offset, forward)  # type: ignore[no-untyped-call]
 
 
-def refuse_writing(name: str, *tensors: torch.Tensor | None) -> None:
-    """Raise torch's RuntimeError if gradients are recorded and a tensor of an `out=` call requires them."""
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+def refuse_writing(name: str, *tensors: object) -> None:
+    """Raise torch's RuntimeError if a call may not write the last of `tensors`, its `out`.
+
+    That is so if gradients are recorded and any of them requires them, and for an inference tensor outside
+    torch.inference_mode. Whatever is not a tensor is left to other checks.
+    """
+    out = tensors[-1]
+    if isinstance(out, torch.Tensor):
+        _refuse_inference(out)
+    if torch.is_grad_enabled() and any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the arguments requires grad."
@@ -45,11 +52,21 @@ def mark_written(tensor: torch.Tensor) -> None:
 
 def refuse_in_place(name: str, self: torch.Tensor) -> None:
     """Raise RuntimeError if gradients are recorded and `self`, about to be overwritten by an operator without a
-    derivative, requires them: torch's text for a leaf."""
+    derivative, requires them: torch's text for a leaf. So does an inference tensor outside torch.inference_mode."""
+    _refuse_inference(self)
     if torch.is_grad_enabled() and self.requires_grad:
         if self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         raise RuntimeError(f"{name}() has no derivative: it cannot overwrite a tensor that requires grad")
+
+
+def _refuse_inference(tensor: torch.Tensor) -> None:
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed."
+            "You can make a clone to get a normal tensor before doing inplace update."
+            "See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
 
 
 class _AsStrided(torch.autograd.Function):

@@ -12,8 +12,10 @@ from ops import toolchain as _toolchain
 
 _toolchain.require_triton_ascend()
 
+from ops import library as _library  # noqa: E402, F401 - registers the custom operators
 from ops.as_strided import as_strided, plan_as_strided  # noqa: E402 - only with the right triton installed
 from ops.gcd import gcd, gcd_, plan_gcd  # noqa: E402
+from ops.override import override_aten  # noqa: E402
 from ops.precompile import precompile  # noqa: E402
 
-__all__ = ["as_strided", "gcd", "gcd_", "plan_as_strided", "plan_gcd", "precompile"]
+__all__ = ["as_strided", "gcd", "gcd_", "override_aten", "plan_as_strided", "plan_gcd", "precompile"]

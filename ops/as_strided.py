@@ -124,7 +124,7 @@ def compute(
     self: torch.Tensor,
     size: Sizes,
     stride: Sizes,
-    storage_offset: int | torch.Tensor | None,
+    storage_offset: int | torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     plan: AsStridedPlan | None = None,
 ) -> torch.Tensor:
@@ -269,6 +269,7 @@ def _write(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPl
     source = self.detach()
     out_rules.resize(out, call.size)
     out_rules.refuse_internal_overlap(out)
+    out_rules.refuse_missing_memory(out)
     if call.plan is None:
         return out
     if _written_directly(source, call, out):

@@ -50,9 +50,11 @@ def mark_written(tensor: torch.Tensor) -> None:
         torch.autograd.graph.increment_version(tensor)
 
 
-def refuse_in_place(name: str, self: torch.Tensor) -> None:
+def refuse_in_place(name: str, self: object) -> None:
     """Raise RuntimeError if gradients are recorded and `self`, about to be overwritten by an operator without a
     derivative, requires them: torch's text for a leaf. So does an inference tensor outside torch.inference_mode."""
+    if not isinstance(self, torch.Tensor):
+        return
     _refuse_inference(self)
     if torch.is_grad_enabled() and self.requires_grad:
         if self.is_leaf:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import tiling.gcd
-from ops import autograd, launch, transforms
+from ops import autograd, forking, launch, transforms
 from ops import device as devices
 from ops import gcd_checks as checks
 from ops import out as outs
@@ -104,6 +104,8 @@ def compute(
         _ready[key] = ready
     result = torch.empty_strided(ready.shape, ready.stride, dtype=ready.dtype, device=ready.device)
     if ready.plan is not None:
+        if not (self.untyped_storage().nbytes() and other.untyped_storage().nbytes()):  # resized away since the checks
+            checks.operands(self, other)
         ready.run(self, other, result)
     return result
 
@@ -176,6 +178,7 @@ def _compute_into(
         return out
     if checks.must_wait(out, self) or checks.must_wait(out, other):
         return out.copy_(compute(self, other))
+    autograd.mark_written(out)
     key = (call.problem, call.device, plan)
     ready = _ready_into.get(key) if tuned.generation() == _generation else None
     if ready is None:
@@ -283,7 +286,8 @@ def _dtype(name: str) -> torch.dtype:
 
 def kernel_of(plan: GcdPlan) -> Any:
     """The @triton.jit function of a plan."""
-    from ops.kernels import gcd as kernels
+    with forking.no_fork():
+        from ops.kernels import gcd as kernels
 
     return getattr(kernels, plan.kernel)
 

@@ -68,6 +68,9 @@ def operands(self: object, other: object, out: object = None) -> None:
     if len(set(placed)) > 1:
         found = " and ".join(dict.fromkeys(str(device) for device in placed))
         raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {found}!")
+    for tensor in tensors:
+        if devices.is_served(tensor.device):
+            outs.refuse_missing_memory(tensor)
     if not devices.is_served(placed[0]):
         raise NotImplementedError(f"gcd runs on tensors on 'npu' or 'cpu', not on {placed[0].type!r}")
 

@@ -55,6 +55,18 @@ def refuse_partial_overlap(out: torch.Tensor, other: torch.Tensor) -> None:
         raise RuntimeError(_PARTIAL)
 
 
+def refuse_missing_memory(tensor: torch.Tensor) -> None:
+    """Raise torch's RuntimeError for a tensor whose storage has been resized below what its elements need."""
+    storage = tensor.untyped_storage()
+    needed = memory_range(tensor)[1] - storage.data_ptr()
+    if tensor.numel() > 0 and needed > storage.nbytes():
+        raise RuntimeError(
+            f"setStorage: sizes {list(tensor.shape)}, strides {list(tensor.stride())}, storage offset "
+            f"{tensor.storage_offset()}, and itemsize {tensor.element_size()} requiring a storage size of {needed} "
+            f"are out of bounds for storage of size {storage.nbytes()}"
+        )
+
+
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether a tensor's elements fill a stretch of memory without holes or overlaps, in whatever order."""
     expected = 1

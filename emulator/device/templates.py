@@ -66,6 +66,11 @@ def link(roots: Iterable[str]) -> Linked:
     return Linked("\n".join(parts) + "\n", tuple(refers), missing)
 
 
+def names() -> list[str]:
+    """Every template there is, by the name under which `link` finds it."""
+    return [name for name in _library().functions if name.startswith("_mlir_ciface_")]
+
+
 def version() -> str:
     """What the cleaned text depends on: the wheel, the bitcode in it, and this file."""
     return _library().key

@@ -92,32 +92,33 @@ def check_bounds(
         raise RuntimeError("mismatch in length of strides and shape")
     if any(step < 0 for step in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     if 0 not in size:
         # torch computes in unsigned 64 bits: a negative size minus one is huge, unless it is multiplied by nothing.
         reach = 1 + sum(((extent - 1) % 2**64) * step for extent, step in zip(size, stride, strict=True))
-        needed = (reach + max(offset, 0)) * itemsize
-        if reach * itemsize >= 2**64 or needed >= 2**64:
-            raise RuntimeError(
-                f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}"
-            )
-        if offset >= 0 and needed > storage_bytes:
+        needed = (reach + offset) * itemsize
+        if reach >= 2**64 or needed >= _INT64:
+            strides = f" and strides={list(stride)}" if stride else ""
+            raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}{strides}")
+        if needed > storage_bytes:
             raise RuntimeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
                 f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {storage_bytes}"
             )
-    if offset < 0:
-        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     elements = 1
     for extent in size:
         elements *= extent % 2**64
-        if elements >= 2**63:
-            raise RuntimeError("numel: integer multiplication overflow")
+        if elements >= 2**64:
+            break
+    if elements >= _INT64:
+        raise RuntimeError("numel: integer multiplication overflow")
 
 
 def check_self(self: Any) -> None:
     """Raise torch's TypeError for what is not a tensor, NotImplementedError for a tensor without strides."""
     if not isinstance(self, torch.Tensor):
-        raise TypeError(f"as_strided_copy(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}")
+        torch.as_strided_copy(self, (), ())  # says what it is in torch's words
     if self.layout is not torch.strided:
         raise NotImplementedError(f"as_strided_copy is not implemented for tensors of layout {self.layout}")
 

@@ -168,8 +168,7 @@ def _broadcast(x, y, tiles, row_tiles, rows, row_stride, row_step, length,
         offset = outer_offset(o.to(tl.int64), n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
         height = tl.minimum(rows - r0, row_step).to(tl.int32)
         source = x + (offset + r0 * row_stride)
-        # Padded: the compiler's broadcast reads every line with the scalar unit, also those beyond the mask.
-        values = tl.load(source + lines * row_stride, mask=lines < height)
+        values = tl.load(source + lines * row_stride, mask=lines < height, care_padding=False)
         spread = tl.broadcast_to(values[:, None], (ROWS, COLS))
         target = y + (o.to(tl.int64) * rows + r0) * length
         for c0 in range(0, length, COLS):

@@ -11,6 +11,7 @@ import torch
 import ops
 from autotune.operators import Compilation, Decisions, Operator, same_bits
 from ops.as_strided import ELEMENT, KERNELS
+from ops.reference import as_strided_reference
 from ops.variants import signature_of
 from tiling import as_strided as tiling
 from tiling.as_strided import AsStridedPlan, AsStridedProblem
@@ -68,11 +69,9 @@ class Scratch:
         ops.as_strided(self.x, self.problem.size, self.problem.stride, self.problem.offset, out=self.out, plan=plan)
 
     def expected(self, index: torch.Tensor) -> torch.Tensor:
-        place = torch.full_like(index, self.problem.offset)
-        for size, stride in zip(reversed(self.problem.size), reversed(self.problem.stride), strict=True):
-            place += index % size * stride
-            index = index // size
-        return self.x.cpu()[place]
+        problem = self.problem
+        whole = as_strided_reference(self.x.cpu().numpy(), problem.size, problem.stride, problem.offset)
+        return torch.from_numpy(whole.reshape(-1))[index]
 
     def same(self, actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         return same_bits(actual, expected)

@@ -36,8 +36,31 @@ def rewrite(text: str) -> str:
             new = _shift(result, opcode, rest, temporary)
         lines += [indent + part for part in new]
     body = "\n".join([*lines, *sorted(declarations)]) + "\n"
+    body = hoist_stack_slots(body)
     # Row copies are short: a call of memcpy costs more than the loop, and the vectoriser does the rest.
     return re.sub(r"^(define [^\n{]*?)( ?!dbg ![0-9]+)? \{$", r'\1 "no-builtins" {', body, flags=re.MULTILINE)
+
+
+def hoist_stack_slots(text: str) -> str:
+    """Every stack slot of constant size in its function's first block: inside a loop it would grow the stack at each turn.
+
+    A slot is made from a buffer that does not leave the turn it was made in, so that all turns can share it. Numbered
+    values and blocks get names first: LLVM wants numbers in textual order.
+    """
+    text = re.sub(r"%(\d+)\b", r"%v\1", text)
+    text = re.sub(r"^(\d+):", r"v\1:", text, flags=re.MULTILINE)
+    lines: list[str] = []
+    entry = 0
+    for line in text.splitlines():
+        if line.startswith("define "):
+            # The first block has the number after the arguments', and a phi may name it.
+            lines += [line, f"v{len(re.findall(r'%v[0-9]+', line))}:"]
+            entry = len(lines)
+        elif re.match(r" *%\S+ = alloca [^,]+(, i64 \d+)?(, align \d+)?$", line):
+            lines.insert(entry, line)
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 _INSTRUCTION = re.compile(r"^( *)(%[\w.]+) = (fptosi|fptoui|sitofp|uitofp|sdiv|udiv|srem|urem|shl|lshr|ashr) (.*)$")

@@ -208,7 +208,19 @@ _STORED_AS = {
 class _Ready:
     """Everything a repeated call needs: its plan as kernel, grid, constexprs and integer arguments."""
 
-    __slots__ = ("constexprs", "device", "dtype", "ints", "kernel", "offsets", "plain", "plan", "shape", "stride")
+    __slots__ = (
+        "constexprs",
+        "device",
+        "dtype",
+        "ints",
+        "kernel",
+        "offsets",
+        "plain",
+        "plan",
+        "shape",
+        "stride",
+        "swapped",
+    )
 
     def __init__(self, call: _Call, plan: GcdPlan | None) -> None:
         self.plan = plan
@@ -220,8 +232,9 @@ class _Ready:
         self.ints = integers(plan)
         self.offsets = _host_offsets(plan)
         problem = plan.problem
+        self.swapped = plan.swapped
         self.plain = not (
-            plan.copied or plan.temporary or plan.swapped or len(self.offsets) > 1
+            plan.copied or plan.temporary or len(self.offsets) > 1
             or "bool" in (problem.self_dtype, problem.other_dtype) or problem.out_dtype.startswith("u")
         )  # fmt: skip
 
@@ -230,7 +243,8 @@ class _Ready:
         plan = self.plan
         assert plan is not None
         if self.plain and self_.device == other.device:
-            args = (self_, other, out, *self.ints)
+            pair = (other, self_) if self.swapped else (self_, other)
+            args = (*pair, out, *self.ints)
             launch.launch(
                 self.kernel, plan.grid, args, self.constexprs, multibuffer=plan.multibuffer, device=self.device
             )

@@ -34,7 +34,8 @@ class Variant:
         pointers = [kind[1:] for _, kind in self.signature if kind.startswith("*")]
         values = [str(value) for _, value in self.constexprs]
         single = [] if self.multibuffer else ["single"]
-        return "-".join([self.op, self.kernel, *dict.fromkeys(pointers), *values, *single])
+        types = pointers if len(set(pointers)) > 1 else pointers[:1]
+        return "-".join([self.op, self.kernel, *types, *values, *single])
 
     @property
     def function(self) -> Any:
@@ -78,5 +79,17 @@ def _as_strided_functions() -> dict[str, Any]:
     return KERNELS
 
 
-_LISTS: dict[str, Callable[[], list[Variant]]] = {"as_strided": _as_strided}
-_FUNCTIONS: dict[str, Callable[[], dict[str, Any]]] = {"as_strided": _as_strided_functions}
+def _gcd() -> list[Variant]:
+    from ops.gcd_variants import variants as found
+
+    return found()
+
+
+def _gcd_functions() -> dict[str, Any]:
+    from ops.kernels import gcd
+
+    return {"gcd_linear": gcd.gcd_linear, "gcd_tiled": gcd.gcd_tiled}
+
+
+_LISTS: dict[str, Callable[[], list[Variant]]] = {"gcd": _gcd, "as_strided": _as_strided}
+_FUNCTIONS: dict[str, Callable[[], dict[str, Any]]] = {"gcd": _gcd_functions, "as_strided": _as_strided_functions}

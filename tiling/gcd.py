@@ -188,7 +188,9 @@ def plan(problem: GcdProblem, platform: Platform, **decisions: Decision) -> GcdP
         dense = layout.contiguous_strides(problem.shape)
         dims = tuple((*dim[:3], stride) for dim, stride in zip(dims, dense, strict=True))
     best: GcdPlan | None = None
-    for arrangement in arrange(dims):
+    for found in arrange(dims):
+        # gcd is symmetric: one order of two dtypes is compiled, that of the compute dtype first.
+        arrangement = found.exchanged() if found.symmetric and _order(problem) else found
         for tile in _tiles(problem, arrangement, temporary, platform, decisions):
             candidate = _evaluate(problem, arrangement, tile, temporary, platform, decisions)
             if best is None or candidate.cycles < best.cycles:
@@ -196,6 +198,12 @@ def plan(problem: GcdProblem, platform: Platform, **decisions: Decision) -> GcdP
     if best is None:
         raise ValueError(f"no tile of gcd fits {platform.ub_bytes} bytes of UB for {problem.dtypes()}")
     return best
+
+
+def _order(problem: GcdProblem) -> bool:
+    """Whether other's dtype comes before self's."""
+    first, second = ((dtype != problem.compute, dtype) for dtype in (problem.self_dtype, problem.other_dtype))
+    return second < first
 
 
 def _tiles(

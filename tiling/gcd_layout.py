@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiling import layout
 from tiling.layout import Dim, Dims
@@ -54,6 +54,24 @@ class Arrangement:
     def linear(self) -> bool:
         """Whether gcd_linear serves it."""
         return self.self == LINE
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether self and other are of one kind, so that either may come first."""
+        return self.self == self.other
+
+    def exchanged(self) -> Arrangement:
+        """The same with self and other the other way round in kernel order."""
+        return replace(
+            self,
+            host_dims=_exchange(self.host_dims),
+            outer=_exchange(self.outer),
+            rows=_exchange((self.rows,))[0],
+            cols=_exchange((self.cols,))[0],
+            self=self.other,
+            other=self.self,
+            swapped=not self.swapped,
+        )
 
     @property
     def kinds(self) -> Kinds:
@@ -108,6 +126,10 @@ def _with_copies(merged: Dims, copied: tuple[str, ...], spread: bool) -> list[Ar
     return found
 
 
+def _exchange(dims: Dims) -> Dims:
+    return tuple((size, second, first, out) for size, first, second, out in dims)
+
+
 def _kind(rows: Dim, cols: Dim, operand: int) -> str | None:
     down, along = rows[operand], cols[operand]
     if along == 1:
@@ -128,8 +150,8 @@ def _as_tile(
     swapped = _ORDER.index(first) > _ORDER.index(second)
     if swapped:
         first, second = second, first
-        outer = tuple((n, b, a, o) for n, a, b, o in outer)
-        rows, cols = (rows[0], rows[2], rows[1], rows[3]), (cols[0], cols[2], cols[1], cols[3])
+        outer = _exchange(outer)
+        rows, cols = _exchange((rows, cols))
     if first == ROW and second in (ROW, SCALAR):
         first = MATRIX  # both expanded along the rows: a matrix whose run-time row stride happens to be 0
     if (first, second) not in PAIRS:

@@ -68,6 +68,8 @@ _LINEAR = MappingProxyType(
 # Columns of the wide, medium and narrow tile of gcd_tiled; rows fill the largest linear tile. And a small one.
 _COLUMNS = (2048, 256, 32)
 _SMALL = Tile(8, 64)
+# Where a matrix meets a scalar, or a row a column, the medium and the small tile do.
+_ALL_SHAPES = ((MATRIX, MATRIX), (MATRIX, ROW), (MATRIX, COLUMN))
 # A scattered out takes 32 bytes of UB for every element (the smallest burst): 1024 elements of 32 bytes are 32 KiB a
 # buffer.
 _SCATTERED = Tile(8, 128)
@@ -84,7 +86,7 @@ def tiled_tiles(compute: str, kinds: Kinds) -> tuple[Tile, ...]:
         return (_SCATTERED,)
     largest = _LINEAR[compute][0]
     shapes = []
-    for cols in _COLUMNS:
+    for cols in _COLUMNS if kinds[:2] in _ALL_SHAPES else _COLUMNS[1:2]:
         rows = largest.cols // cols // largest.parts * largest.parts
         shapes.append(Tile(rows, cols, largest.parts))
     return (*shapes, _SMALL)

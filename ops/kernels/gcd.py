@@ -87,7 +87,15 @@ def _store(base, at, value, stride, step, rows, cols, OUT: tl.constexpr, ROWS: t
             tl.store(base + at + r[:, None] * stride + c[None, :], value, mask=mask)
         else:
             tl.static_assert(OUT == "scattered")
-            tl.store(base + at + r[:, None] * stride + c[None, :] * step, value, mask=mask)
+            # Each element is spread over 32 bytes of UB and the first copy stored: DMA takes 32-byte steps in UB. Left
+            # to itself the compiler would keep that spacing through the whole arithmetic.
+            LANES: tl.constexpr = 256 // value.dtype.primitive_bitwidth
+            lane = tl.arange(0, LANES)[None, None, :]
+            wide = tl.broadcast_to(value[:, :, None], (ROWS, COLS, LANES))
+            r = r[:, None, None]
+            c = c[None, :, None]
+            mask = (r < rows) & (c < cols) & (lane < 1)
+            tl.store(base + at + r * stride + c * step + lane, wide, mask=mask)
 
 
 @triton.jit

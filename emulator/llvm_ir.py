@@ -42,7 +42,8 @@ def rewrite(text: str) -> str:
 
 
 def hoist_stack_slots(text: str) -> str:
-    """Every stack slot of constant size in its function's first block: inside a loop it would grow the stack at each turn.
+    """Every stack slot of constant size in its function's first block: inside a loop it would grow the stack at each
+    turn.
 
     A slot is made from a buffer that does not leave the turn it was made in, so that all turns can share it. Numbered
     values and blocks get names first: LLVM wants numbers in textual order.

@@ -54,8 +54,7 @@ def adversarial_integers(dtype: torch.dtype) -> Pair:
         for a, b in zip(chain[1:], chain, strict=False):
             # Twice a Pell number and its neighbour: the smallest pair that needs one step more.
             for x, y in ((a, b), (2 * a, b), (2 * a, 2 * b - 1), (2 * a + b, a)):
-                for factor in (1, 2, 3, 7, max(high // max(x, 1), 1)):
-                    pairs.append((x * factor, y * factor))
+                pairs += [(x * factor, y * factor) for factor in (1, 2, 3, 7, max(high // max(x, 1), 1))]
     for _ in range(2000):
         q = int(rng.integers(1, 2 ** int(rng.integers(1, info.bits - 1))))
         b = int(rng.integers(1, max(2, high // (q + 1)), dtype=np.int64))

@@ -27,6 +27,8 @@ from emulator.device.kernel import Kernel, Stream
 from emulator.replay import PIPES, Costs, Cycles
 from emulator.router import route
 
+_OTHER = ("clock", "hbm_bandwidth", "hbm_efficiency")
+
 # A point is shown only where one constant nobody measured moves the figure by less than this, either way.
 POINT_WITHIN = 0.25
 # Below this share no pipe is busy enough to be what limits a kernel: it waits for latencies.
@@ -134,9 +136,13 @@ class Report:
 
     @property
     def band(self) -> tuple[float, float]:
-        """Microseconds with every unmeasured constant at the fast end of its range, and with all at the slow end."""
+        """Microseconds with every unmeasured constant at the fast end of its range, and with all at the slow end.
+
+        The figure itself is always inside: handing programs to the first free core is not monotone in their lengths.
+        """
         fast, slow = replay.corners(self.costs)
-        return self.time(fast), self.time(slow)
+        ends = sorted((self.time(fast), self.time(), self.time(slow)))
+        return ends[0], ends[-1]
 
     @property
     def floor(self) -> float:
@@ -189,7 +195,8 @@ class Report:
         found = []
         for group, members in groups.items():
             fast, slow = replay.corners(self.costs, members)
-            found.append(Sensitivity(group, self.time(fast), self.time(slow)))
+            low, high = sorted((self.time(fast), self.time(slow)))
+            found.append(Sensitivity(group, low, high))
         return sorted(found, key=lambda one: -one.spread)
 
     @property
@@ -237,6 +244,11 @@ class Report:
         return (moved.loaded + moved.stored) / (speed * 1e3)
 
 
+def names() -> tuple[str, ...]:
+    """Every constant that the model reads."""
+    return (*replay.names(), *_OTHER)
+
+
 @contextlib.contextmanager
 def record(costs: Costs, *, cores: int, sample: int | None = None) -> Iterator[Report]:
     """Run the launches inside at the device level, and model their cycles.
@@ -247,7 +259,9 @@ def record(costs: Costs, *, cores: int, sample: int | None = None) -> Iterator[R
 
     Raises KeyError if the table lacks a constant.
     """
-    replay.values(costs)
+    missing = [name for name in names() if name not in costs]
+    if missing:
+        raise KeyError(f"the cost table has no {', '.join(missing)}")
     report = Report(costs, cores, sample)
     token = recording.current.set(report)
     try:

@@ -41,9 +41,9 @@ bool in_ub(const void *pointer) { return (u8 *)pointer >= core->ub && (u8 *)poin
 void issue(Pipe pipe) {
   core->epoch[pipe]++;
   if (pipe == S) return;
-  // The scalar unit dispatches: what it has waited for is complete before anything it dispatches. Its own stores are
-  // not (they go through its cache), hence q starts after S.
-  for (int q = S + 1; q < PIPES; q++)
+  // The scalar unit dispatches: what it knows to be complete is complete before anything it dispatches. Its own stores
+  // are not, unless it heard back from a pipe that waited for them: seen[S][S] says which.
+  for (int q = 0; q < PIPES; q++)
     if (core->seen[pipe][q] < core->seen[S][q]) core->seen[pipe][q] = core->seen[S][q];
 }
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from tiling.as_strided_costs import Transfer, gather_cycles, lane_table_cycles, vector_cycles
 from tiling.as_strided_kernels import Candidate, Work, blocks, candidate
-from tiling.as_strided_tiles import INNER_DEEP, OUTER_PLAIN, Tile
+from tiling.as_strided_tiles import INNER_DEEP, Tile
 from tiling.as_strided_views import View, arrange, pieces
 from tiling.layout import Dims, elements, span
 from tiling.platform import Platform
+
+# Beyond this many elements of span per output nearly all that is fetched is dropped: memory that all cores share is
+# then worth more than the cycles of one, and a burst per element moves less.
+_SPARSEST = 64
 
 # The lane table is held as lane numbers and as byte offsets, with two more of them while it is built.
 _LANE_TABLES = 4
@@ -24,10 +28,12 @@ def gather(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate 
         return None
     outer = arrange(above, deep=len(inner) > 2)
     levels = INNER_DEEP if outer.deep else len(inner)
-    kernel = "gather_deep" if outer.deep else "gather_inner2" if inner else "gather"
+    kernel = "gather_deep" if outer.deep else f"gather_inner{levels}" if levels else "gather"
     most = min(block // lanes, (most_span - reach) // major + 1 if major else count)
     step, count_tiles = pieces(count, most, outer.count, cores, 1)
     covered = reach + (step - 1) * major
+    if covered > _SPARSEST * step * lanes:
+        return None
     work = Work(
         outer.count * count_tiles,
         Transfer(1, 1, covered * view.width),
@@ -37,8 +43,7 @@ def gather(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate 
     )
     args: tuple[int, ...] = (count_tiles, count, major if count > 1 else 0, step)
     if kernel != "gather":
-        slots = INNER_DEEP if outer.deep else OUTER_PLAIN
-        padded = [*reversed(inner), *[(1, 0)] * (slots - len(inner))]
+        padded = [*reversed(inner), *[(1, 0)] * (levels - len(inner))]
         args = (*args, lanes, reach, *[value for dim in padded for value in dim])
     ub = (
         ("2 spans", 2 * blocks(most_span, view.width)),

@@ -65,13 +65,17 @@ _TRANSPOSE = {
     1: ((128, 128), (32, 32), (128, 32), (32, 128)),
 }
 
+# A gather's cost is its block. For 4-byte elements, whose span holds 8192, the exact blocks of strides 3 and 5 to 8;
+# narrower elements have twice the span, so that powers of two are nearly exact.
 _EXACT = (4096, 2720, 2048, 1632, 1360, 1168, 1024, 512, 128)
-_COARSE = (4096, 2720, 2048, 1360, 1024, 512)
+_NARROW = (4096, 2720, 2048, 1360, 1024, 512, 128)
+_INNER = (4096, 2720, 2048, 1360, 1024, 640, 512)
+_COARSE = (4096, 2048, 1024, 512)
 _DEEP = (4096, 1024)
 
 
-def _gather(blocks: tuple[int, ...]) -> dict[int, tuple[Tile, ...]]:
-    return {width: tuple((span, block) for block in blocks) for width, span in SPANS.items()}
+def _gather(words: tuple[int, ...], narrow: tuple[int, ...]) -> dict[int, tuple[Tile, ...]]:
+    return {width: tuple((span, block) for block in (words if width == 4 else narrow)) for width, span in SPANS.items()}
 
 
 KERNELS: dict[str, KernelTiles] = {
@@ -86,9 +90,10 @@ KERNELS: dict[str, KernelTiles] = {
         KernelTiles("broadcast_deep", ("ROWS", "COLS"), {width: (tiles[1],) for width, tiles in _BROADCAST.items()}),
         KernelTiles("transpose", ("DENSE", "LINES"), _TRANSPOSE),
         KernelTiles("transpose_deep", ("DENSE", "LINES"), {width: (tiles[1],) for width, tiles in _TRANSPOSE.items()}),
-        KernelTiles("gather", ("SPAN", "BLOCK"), _gather(_EXACT)),
-        KernelTiles("gather_inner2", ("SPAN", "BLOCK"), _gather(_COARSE)),
-        KernelTiles("gather_deep", ("SPAN", "BLOCK"), _gather(_DEEP)),
+        KernelTiles("gather", ("SPAN", "BLOCK"), _gather(_EXACT, _NARROW)),
+        KernelTiles("gather_inner1", ("SPAN", "BLOCK"), _gather(_INNER, _COARSE)),
+        KernelTiles("gather_inner2", ("SPAN", "BLOCK"), _gather(_COARSE, _COARSE)),
+        KernelTiles("gather_deep", ("SPAN", "BLOCK"), _gather(_DEEP, _DEEP)),
         # bursts: ITEMS padded to 32 bytes = 32 KiB, double-buffered 64 KiB; WIDTH is 32 bytes in elements.
         KernelTiles(
             "bursts",

@@ -25,6 +25,14 @@ def lanes_flat(major, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def lanes_inner1(major, m0, t0, BLOCK: tl.constexpr):
+    """The same with one dimension of size m0 and stride t0 below."""
+    lane = tl.arange(0, BLOCK)
+    d0 = _quotient(lane, m0)
+    return (lane - d0 * m0) * t0 + d0 * major
+
+
+@triton.jit
 def lanes_inner2(major, m0, t0, m1, t1, BLOCK: tl.constexpr):
     """The same with two dimensions below, sizes m and strides t, fastest first."""
     lane = tl.arange(0, BLOCK)
@@ -74,6 +82,14 @@ def gather(x, y, tiles: tl.int32, count_tiles: tl.int32, count: tl.int64, major:
            n0: tl.int64, s0: tl.int64, s1: tl.int64, SPAN: tl.constexpr, BLOCK: tl.constexpr):
     _gather(x, y, lanes_flat(major, BLOCK), tiles, count_tiles, count, major, step, 1, 1,
             n0, s0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, s1, SPAN, BLOCK)
+
+
+@kernel
+def gather_inner1(x, y, tiles: tl.int32, count_tiles: tl.int32, count: tl.int64, major: tl.int32, step: tl.int32,
+                  inner: tl.int32, inner_span: tl.int32, m0: tl.int32, t0: tl.int32,
+                  n0: tl.int64, s0: tl.int64, s1: tl.int64, SPAN: tl.constexpr, BLOCK: tl.constexpr):
+    _gather(x, y, lanes_inner1(major, m0, t0, BLOCK), tiles, count_tiles, count, major, step, inner,
+            inner_span, n0, s0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, s1, SPAN, BLOCK)
 
 
 @kernel

@@ -160,7 +160,8 @@ def tune_rows(task: Task) -> list[Row]:
     heuristic = next(row for row in rows if row.provider == "heuristic")
     figure = found.heuristic.figure
     if found.regret is not None and figure is not None:
-        fastest = min((row for row in rows if row.p50 is not None), key=lambda row: row.p50 or 0.0)
+        measured = [row for row in rows if row.p50 is not None]
+        fastest = min(measured, key=lambda row: (row.p50, row is not heuristic))
         rank = f"number {found.heuristic_rank} of {sum(row.p50 is not None for row in rows)}"
         empty = replace(heuristic, p20=None, p80=None, gb_per_s=None)
         rows += [

@@ -227,7 +227,7 @@ def notes(outcome: Outcome) -> str:
 
 def format_ratio(value: float | None) -> str:
     """A ratio with two digits, or n/a."""
-    return "n/a" if value is None else f"{value:.2f}"
+    return "n/a" if value is None else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def to_rows(outcomes: list[Outcome], device: torch.device) -> list[results.Row]:

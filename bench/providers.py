@@ -55,16 +55,20 @@ def project_call(case: Case, inputs: Inputs) -> Call:
     return lambda: ops.gcd(lhs, rhs, out=inputs.out)
 
 
-def project_plan(case: Case, inputs: Inputs) -> str:
-    """Kernel and decisions that the project plans for the case, on one line."""
+def project_plan_object(case: Case, inputs: Inputs) -> Any:
+    """The plan that the project makes for the case; None for an empty result."""
     if case.elements == 0:
-        return "empty: nothing is launched"
+        return None
     ops = _operators()
     if isinstance(case, AsStridedCase):
-        plan = ops.plan_as_strided(inputs.tensors[0], case.size, case.stride, case.offset)
-    else:
-        plan = ops.plan_gcd(*inputs.tensors, out=inputs.out)
-    return describe_plan(plan)
+        return ops.plan_as_strided(inputs.tensors[0], case.size, case.stride, case.offset)
+    return ops.plan_gcd(*inputs.tensors, out=inputs.out)
+
+
+def project_plan(case: Case, inputs: Inputs) -> str:
+    """Kernel and decisions that the project plans for the case, on one line."""
+    plan = project_plan_object(case, inputs)
+    return "empty: nothing is launched" if plan is None else describe_plan(plan)
 
 
 def describe_plan(plan: Any) -> str:

@@ -19,7 +19,7 @@ from bench import cases as case_lists
 from bench import criteria, env, npu, results, timing
 from bench.cases import Case
 from bench.console import make_console
-from bench.inputs import expected, make_inputs, wrong_elements
+from bench.inputs import expected, make_inputs, wrong_results
 from bench.providers import (
     BUILTIN,
     PROJECT,
@@ -116,7 +116,7 @@ def check(case: Case, device: torch.device, project: Provider, builtin: Provider
     reference = expected(case, inputs)
     try:
         theirs = builtin.prepare(case, inputs)()
-        outcome.builtin_wrong = wrong_elements(theirs, reference)
+        outcome.builtin_wrong = wrong_results(case, theirs, reference)
     except RefusalError as refusal:
         outcome.builtin_note = str(refusal)
     try:
@@ -127,7 +127,7 @@ def check(case: Case, device: torch.device, project: Provider, builtin: Provider
     except (NotImplementedError, RuntimeError, RefusalError) as error:
         outcome.note = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         return outcome
-    wrong = wrong_elements(actual, reference)
+    wrong = wrong_results(case, actual, reference)
     outcome.ok = wrong == 0
     if wrong:
         outcome.note = f"{wrong} of {case.elements} elements are wrong"

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from bench.cases import AsStridedCase, Case, GcdCase, Shape
+from ops.reference import gcd_reference
 
 
 @dataclass(frozen=True)
@@ -80,22 +81,12 @@ def expected(case: Case, inputs: Inputs) -> torch.Tensor:
         storage = inputs.tensors[0].cpu()
         view = torch.as_strided(storage, case.size, case.stride, case.offset)
         return view.clone(memory_format=torch.contiguous_format)
-    return gcd_expected(case, inputs)
-
-
-def gcd_expected(case: GcdCase, inputs: Inputs) -> torch.Tensor:
-    """gcd by numpy on the promoted dtype. Floats hold integers below 2^24 here, so int64 carries them exactly."""
     lhs, rhs = (tensor.cpu() for tensor in inputs.tensors)
-    promoted = torch.result_type(lhs, rhs)
-    carrier = torch.int64 if promoted.is_floating_point else promoted
-    # A 0-d operand is cast to the promoted dtype first, as torch does.
-    values = np.gcd(*(tensor.to(promoted).to(carrier).numpy() for tensor in (lhs, rhs)))
-    result = torch.from_numpy(np.asarray(values)).to(promoted)
-    return result if case.out is None else result.to(torch_dtype(case.out))
+    return gcd_reference(lhs, rhs, None if case.out is None else torch_dtype(case.out))
 
 
-def wrong_elements(actual: torch.Tensor, reference: torch.Tensor) -> int:
-    """How many elements differ in any bit; all of them if shape or dtype differ."""
+def wrong_elements(actual: torch.Tensor, reference: torch.Tensor, any_nan: bool = False) -> int:
+    """How many elements differ in any bit; all of them if shape or dtype differ. `any_nan`: NaNs equal each other."""
     actual = actual.cpu()
     if actual.shape != reference.shape or actual.dtype != reference.dtype:
         return max(1, reference.numel())
@@ -105,4 +96,11 @@ def wrong_elements(actual: torch.Tensor, reference: torch.Tensor) -> int:
     if torch.equal(left, right):
         return 0
     differing = (left != right).reshape(-1, reference.dtype.itemsize).any(dim=1)
+    if any_nan:
+        differing &= ~(torch.isnan(actual) & torch.isnan(reference)).reshape(-1)
     return int(differing.sum())
+
+
+def wrong_results(case: Case, actual: torch.Tensor, reference: torch.Tensor) -> int:
+    """How many results of a case are wrong. A copy keeps the bits of a NaN; the NaN that gcd makes may be any."""
+    return wrong_elements(actual, reference, any_nan=isinstance(case, GcdCase))

@@ -22,6 +22,13 @@ def parsed(*options: str) -> argparse.Namespace:
 def test_all_steps_on_the_emulator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The lists are cut to a few cases; everything else is as a user runs it."""
+    few = {"int8", "int32", "float32"}
+    for name in ("compare_cases", "sweep_cases"):
+        whole = getattr(first_contact.case_lists, name)()
+        kept = [case for case in whole if case.dtype in few and case.elements <= 2**14]
+        monkeypatch.setattr(first_contact.case_lists, name, lambda kept=kept: kept)
+    monkeypatch.setattr(first_contact, "published_cases", lambda: published_cases()[::20])
     monkeypatch.setenv("PYTHONPATH", str(Path(first_contact.__file__).parents[1]))  # for the sweep's workers
     assert first_contact.run(parsed("--quick", "--out", str(tmp_path))) == 0, capsys.readouterr().out
     printed = capsys.readouterr().out
@@ -34,6 +41,12 @@ def test_all_steps_on_the_emulator(
     assert "not an NPU" in report["device"]
     assert {row.op for row in results.read(tmp_path / "compare.json")} == {"gcd", "as_strided"}
     assert {row.metric for row in results.read(tmp_path / "sweep.json")} >= {"modelled time"}
+
+
+@pytest.mark.thorough
+def test_a_quick_first_contact_as_a_user_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(first_contact.__file__).parents[1]))
+    assert first_contact.run(parsed("--quick", "--out", str(tmp_path))) == 0
 
 
 def test_it_stops_at_the_first_failure_and_says_what_to_report(

@@ -94,6 +94,14 @@ def test_wrong_elements_counts_differing_bits_not_values() -> None:
     assert inputs.wrong_elements(zeros, torch.zeros(2)) == 1
 
 
+def test_any_nan_of_a_gcd_is_right_but_a_copy_keeps_its_bits() -> None:
+    nan = torch.tensor([0x7FC00000, 0x7FC00001], dtype=torch.int32).view(torch.float32)
+    gcd, copy = GcdCase("x", ("float32", "float32"), ((2,), (2,))), AsStridedCase("x", "float32", (2,), (1,))
+    assert inputs.wrong_results(gcd, nan, nan.flip(0)) == 0
+    assert inputs.wrong_results(copy, nan, nan.flip(0)) == 2
+    assert inputs.wrong_results(gcd, torch.tensor([1.0, 2.0]), nan) == 2
+
+
 def test_wrong_shape_or_dtype_is_all_wrong() -> None:
     reference = torch.zeros(6, dtype=torch.int32)
     assert inputs.wrong_elements(reference.reshape(2, 3), reference) == 6

@@ -206,12 +206,21 @@ def _cores(problem: AsStridedProblem, platform: Platform, asked: int | None) -> 
             raise ValueError(f"cores {asked}: expected 1 to 65535, the largest grid")
         return asked
     # The documented design gives every core at least this much output: 6144 bytes to copy, 512 to pack one dimension,
-    # 2048 otherwise.
+    # 2048 otherwise; on its row paths it counts rows instead.
     view = natural_view(problem.size, problem.stride, problem.itemsize, problem.alignment)
     share = 2048
     if len(view.dims) == 1:
         share = 6144 if view.dims[0][1] == 1 else 512
-    return min(platform.vector_cores, -(-problem.elements * problem.itemsize // share))
+    wanted = -(-problem.elements * problem.itemsize // share)
+    path = classify(
+        problem.size, problem.stride, problem.offset, problem.itemsize, platform.vector_cores, platform.ub_bytes
+    )
+    if path in _BY_ROWS:
+        wanted = max(wanted, documented_cores(path, problem.size, problem.stride, problem.itemsize))
+    return min(platform.vector_cores, wanted)
+
+
+_BY_ROWS = (TilingKey.STRIDE1_ROW_BATCH, TilingKey.GENERAL_SMALL_SPAN)
 
 
 def _family(family: str, view: View, platform: Platform, cores: int) -> Iterator[Candidate]:

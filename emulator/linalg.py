@@ -13,6 +13,7 @@ from typing import Any
 from emulator import (
     assertions,
     forwarding,
+    fusion,
     guards,
     linalg_ir,
     llvm_ir,
@@ -27,7 +28,7 @@ from emulator.launcher import Launcher
 
 @functools.cache
 def _own_sources() -> str:
-    modules = (assertions, forwarding, guards, linalg_ir, llvm_ir, native, special, views)
+    modules = (assertions, forwarding, fusion, guards, linalg_ir, llvm_ir, native, special, views)
     files = sorted([__file__, *(str(module.__file__) for module in modules)])
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 

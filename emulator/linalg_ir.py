@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator import assertions, forwarding, guards, special
+from emulator import assertions, forwarding, fusion, guards, special
 from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.toolchain import save_failed
 
@@ -25,6 +25,7 @@ FUSE = (
     "--cse",
 )
 BUFFERISE = (
+    "--canonicalize",
     "--eliminate-empty-tensors",
     "--empty-tensor-to-alloc-tensor",
     "--one-shot-bufferize=allow-return-allocs-from-loops=true",
@@ -82,7 +83,7 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     except ValueError as error:
         raise UnsupportedOperationError(kernel, str(error), "linalg", save_failed(kernel, fused)) from None
     refuse_unknown(expanded, kernel)
-    buffers = align(copies_to_loops(forwarding.apply(optimise(expanded, list(BUFFERISE)))))
+    buffers = align(copies_to_loops(forwarding.apply(optimise(fusion.apply(expanded), list(BUFFERISE)))))
     lowered = optimise(buffers, list(LOWER))
     return Lowered(lowered, name, types, safe.arguments, asserted.messages, "GenericAtomic" in text or "atomic" in text)
 
@@ -99,7 +100,11 @@ def signature(text: str) -> tuple[str, tuple[str, ...]]:
 
 def clean(text: str) -> str:
     """Drop hints that mean nothing here, and turn rounding, half away from zero, into the operation LLVM vectorises."""
-    text = re.sub(r"linalg\.map \{ func\.call \{callee = @__hmf_roundf\} \}", "linalg.map { math.round }", text)
+    text = re.sub(
+        r"linalg\.map \{ func\.call \{callee = @__hmf_roundf\} \} ins\((%[\w#]+) : (tensor<[^>]*>)\) outs\([^)]*\)",
+        r"math.round \1 : \2",
+        text,
+    )
     text = re.sub(r"(?:func\.)?call @__hmf_roundf\((%[\w#]+)\) : \(f32\) -> f32", r"math.round \1 : f32", text)
     return "\n".join(line for line in text.splitlines() if "annotation.mark" not in line) + "\n"
 

@@ -250,3 +250,71 @@ def move_rows(source, target, rows, stride, COLUMNS: tl.constexpr, ROWS: tl.cons
     place = row[:, None] * stride + column[None, :]
     mask = (row < rows)[:, None]
     tl.store(target + place, tl.load(source + place, mask=mask, care_padding=False), mask=mask)
+
+
+@triton.jit
+def fibonacci(x, y, out, turns, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    b = tl.load(y + offsets)
+    for _ in range(turns):
+        a, b = b, a + b
+    tl.store(out + offsets, a)
+    tl.store(out + BLOCK + offsets, b)
+
+
+@triton.jit
+def euclid(x, y, out, turns, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    b = tl.load(y + offsets)
+    first = a
+    for _ in range(turns):
+        q = libdevice.round(a / (b + 0.25))
+        a = a - q * b
+        q = libdevice.round(b / (a + 0.25))
+        b = b - q * a
+    tl.store(out + offsets, a + first)
+    tl.store(out + BLOCK + offsets, b)
+
+
+@triton.jit
+def branch_in_loop(x, y, out, turns, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    a = tl.load(x + offsets)
+    b = tl.load(y + offsets)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for turn in range(turns):
+        u = b
+        if turn % 2 == 1:
+            u = b * 0.5
+        d = u + a
+        a = a - 1.0
+        b = a * 3.0
+        total += d - b
+    tl.store(out + offsets, total)
+    tl.store(out + BLOCK + offsets, b)
+
+
+@triton.jit
+def centre_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    place = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    values = tl.load(x + place)
+    doubled = values * 2
+    sums = tl.sum(doubled, axis=1)
+    shifted = doubled - sums[:, None]
+    tl.store(out + place, shifted * values + tl.max(shifted, axis=0)[None, :])
+
+
+@triton.jit
+def running_maximum(x, out, rows, COLUMNS: tl.constexpr):
+    columns = tl.arange(0, COLUMNS)
+    best = tl.full((COLUMNS,), -1, tl.int32)
+    where = tl.zeros((COLUMNS,), tl.int32)
+    for row in range(rows):
+        values = tl.load(x + row * COLUMNS + columns)
+        better = values > best
+        best = tl.where(better, values, best)
+        where = tl.where(better, row, where)
+    tl.store(out + columns, best)
+    tl.store(out + COLUMNS + columns, where)

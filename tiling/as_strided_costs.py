@@ -58,8 +58,8 @@ class Estimate:
     """Modelled cost of a plan: `tile` for a full tile, `total` cycles from start to end, and what bounds them.
 
     `per_element` is cycles of each pipe per output element of the call on one core, start-up of the loop spread over
-    the elements: the figure in which kernels are compared. `score` orders plans: where memory bounds several, the one
-    that strains the cores less comes first.
+    the elements: the figure in which kernels are compared. `score` orders plans: of several that cost
+    about the same, the one that strains the cores less and has larger tiles comes first.
     """
 
     tile: Cycles
@@ -145,4 +145,7 @@ def estimate(
     # Launches beyond the first wait for the host: microseconds at the clock in GHz are a thousand cycles each.
     waiting = (launches - 1) * platform.cost("launch") * platform.cost("clock") * 1000
     total = launches * max(busiest, memory) + waiting
-    return Estimate(tile, total, per_element, bound, total + launches * busiest / 10)
+    # Half a memory latency per tile on top: the figures that are published for one DMA lie between its issue and its
+    # latency, so of two equal plans the one with fewer, larger tiles is the safer.
+    strain = busiest / 10 + rounds * platform.cost("dma_latency") / 2
+    return Estimate(tile, total, per_element, bound, total + launches * strain)

@@ -138,9 +138,9 @@ def current_plan(case: Case, problem: Any) -> Any:
 
 
 def detail_rows(row: Row, figure: Any) -> list[Row]:
-    """One row for each detail of a figure, such as the busy share of a pipe."""
+    """One row for each detail of a modelled figure: the share of the time that a pipe was busy."""
     empty = replace(row, p20=None, p80=None, gb_per_s=None, note="")
-    return [replace(empty, metric=name, unit="fraction", p50=value) for name, value in figure.detail.items()]
+    return [replace(empty, metric=f"busy {pipe}", unit="fraction", p50=share) for pipe, share in figure.detail.items()]
 
 
 def tune_rows(task: Task) -> list[Row]:

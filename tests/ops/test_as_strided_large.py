@@ -38,12 +38,10 @@ def test_views_far_into_a_large_storage():
     rng = random.Random(7)
     for size, stride, offset in VIEWS:
         assert reach(size, stride, offset) <= ELEMENTS
-        view = torch.as_strided(storage, size, stride, offset)
-        view.copy_(
-            torch.tensor([rng.randrange(-128, 128) for _ in range(997)], dtype=torch.int8)[
-                torch.arange(view.numel()).remainder(997)
-            ].view(size)
-        )
+        filled = tuple(1 if step == 0 else extent for extent, step in zip(size, stride, strict=True))
+        view = torch.as_strided(storage, filled, stride, offset)
+        values = torch.tensor([rng.randrange(-128, 128) for _ in range(997)], dtype=torch.int8)
+        view.copy_(values[torch.arange(view.numel()).remainder(997)].view(filled))
         expected = torch.as_strided_copy(storage, size, stride, offset)
         assert torch.equal(ops.as_strided(storage, size, stride, offset), expected), (size, stride, offset)
         problem = ops.plan_as_strided(storage, size, stride, offset).problem

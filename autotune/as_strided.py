@@ -9,10 +9,10 @@ import numpy
 import torch
 
 import ops
-from autotune.operators import Compilation, Decisions, Operator, same_bits
+from autotune.operators import Decisions, Operator, same_bits
 from ops.as_strided import ELEMENT, KERNELS
 from ops.reference import as_strided_reference
-from ops.variants import signature_of
+from ops.variants import Variant, signature_of
 from tiling import as_strided as tiling
 from tiling.as_strided import AsStridedPlan, AsStridedProblem
 from tiling.platform import Platform
@@ -43,7 +43,10 @@ def choices(heuristic: AsStridedPlan, platform: Platform) -> Iterable[Decisions]
         for cores in (*fewer, 2 * best.grid, platform.vector_cores):
             if not 1 <= cores <= platform.vector_cores:
                 continue
-            plan = tiling.plan(best.problem, platform, **{**best.decisions(), "cores": cores})
+            try:
+                plan = tiling.plan(best.problem, platform, **{**best.decisions(), "cores": cores})
+            except ValueError:
+                continue  # cut for so many cores, the tile no longer serves
             if (plan.kernel, plan.grid, plan.args) not in seen:  # more cores than tiles change nothing
                 seen.add((plan.kernel, plan.grid, plan.args))
                 yield plan.decisions()
@@ -92,11 +95,10 @@ def scratch_of(arguments: Sequence[Any], device: torch.device) -> tuple[AsStride
 _POINTERS = {torch.int8: "*i8", torch.float16: "*fp16", torch.float32: "*fp32", torch.int64: "*i64"}
 
 
-def compilation(plan: AsStridedPlan) -> Compilation:
+def variant(plan: AsStridedPlan) -> Variant:
     """What the compiler is given for a plan."""
-    function = KERNELS[plan.kernel]
-    signature = signature_of(function, dict.fromkeys("xy", _POINTERS[ELEMENT[plan.width]]))
-    return Compilation(function, dict(signature), dict(plan.constexprs), plan.multibuffer)
+    signature = signature_of(KERNELS[plan.kernel], dict.fromkeys("xy", _POINTERS[ELEMENT[plan.width]]))
+    return Variant("as_strided", plan.kernel, signature, plan.constexprs, plan.multibuffer, quick=False)
 
 
-OPERATOR = Operator("as_strided", tiling.plan, choices, Scratch, scratch_of, compilation)
+OPERATOR = Operator("as_strided", tiling.plan, choices, Scratch, scratch_of, variant)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autotune.measure import Figure
-from autotune.operators import Compilation, Decisions, Operator
+from autotune.operators import Decisions, Operator
+from ops.variants import Variant
 from tiling.platform import Platform
 from tiling.versions import source_hash
 
@@ -89,15 +90,17 @@ def gate(
     Candidates that differ only in sizes share one compilation. Without the compiler's tools on this machine, nothing is
     ruled out here: the launch itself will say.
     """
-    compilations = [operator.compilation(candidate.plan) if candidate.alive else None for candidate in candidates]
-    keys = [_key(operator.name, platform.chip, compilation) for compilation in compilations]
+    variants = [operator.variant(candidate.plan) if candidate.alive else None for candidate in candidates]
+    keys = [_key(variant, platform.chip) if variant else "" for variant in variants]
     todo = {
-        key: compilation
-        for key, compilation in zip(keys, compilations, strict=True)
-        if compilation is not None and key not in failures.known
+        key: variant
+        for key, variant in zip(keys, variants, strict=True)
+        if variant is not None and key not in failures.known
     }
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        reasons = dict(zip(todo, pool.map(lambda item: _refusal(item, platform.chip), todo.values()), strict=True))
+        reasons = dict(
+            zip(todo, pool.map(lambda variant: _refusal(variant, platform.chip), todo.values()), strict=True)
+        )
     for key, reason in reasons.items():
         if reason is not None:
             failures.note(key, reason)
@@ -107,39 +110,33 @@ def gate(
     ]
 
 
-def _key(op: str, chip: str, compilation: Compilation | None) -> str:
-    if compilation is None:
-        return ""
-    parts = [op, chip, source_hash(op), compilation.function.__name__, f"multibuffer={compilation.multibuffer}"]
-    parts += [f"{name}:{kind}" for name, kind in compilation.signature.items()]
-    parts += [f"{name}={value}" for name, value in compilation.constexprs.items()]
+def _key(variant: Variant, chip: str) -> str:
+    """Names a compilation in the store: another source, chip, type or option is another compilation."""
+    parts = [variant.op, chip, source_hash(variant.op), variant.kernel, f"multibuffer={variant.multibuffer}"]
+    parts += [f"{name}:{kind}" for name, kind in variant.signature]
+    parts += [f"{name}={value}" for name, value in variant.constexprs]
     return "|".join(parts)
 
 
-def _refusal(compilation: Compilation, chip: str) -> str | None:
+def _refusal(variant: Variant, chip: str) -> str | None:
     """Why the compiler's result cannot be used; None when it can, or when there is no compiler here."""
+    from triton.compiler.errors import CompilationError
+
     from emulator import toolchain
     from emulator.errors import MissingToolError, ToolError
 
+    multibuffer = variant.multibuffer
     try:
         linalg = toolchain.lower_to_linalg(
-            compilation.function,
-            compilation.signature,
-            compilation.constexprs,
-            {"multibuffer": compilation.multibuffer},
+            variant.function, dict(variant.signature), dict(variant.constexprs), {"multibuffer": multibuffer}
         )
-        module = toolchain.compile_hivm(linalg, chip=chip, multibuffer=compilation.multibuffer, timeout=COMPILE_SECONDS)
+        module = toolchain.compile_hivm(linalg, chip=chip, multibuffer=multibuffer, timeout=COMPILE_SECONDS)
     except MissingToolError:
         return None
-    except ToolError as error:
+    except (ToolError, CompilationError) as error:
         return f"not compiled: {error}"
     if module.overflow:
         return f"not compiled: the unified buffer overflows ({module.ub_bytes:,} bytes needed)"
     if module.multibuffer_dropped:
         return "compiled without the double buffering it asked for: the unified buffer is too small for it"
     return None
-
-
-def alive(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Those that nothing has ruled out."""
-    return (candidate for candidate in candidates if candidate.alive)

@@ -56,8 +56,8 @@ class Check:
         if not count:
             return None
         first = int(differs.nonzero()[0])
-        where, got, due = int(self.index[first]), actual[first].item(), self.expected[first].item()
-        return f"{count} of {len(self.index)} elements differ, the first at {where}: {got} for {due}"
+        where, found, exact = int(self.index[first]), actual[first].item(), self.expected[first].item()
+        return f"{count} of {len(self.index)} elements differ, the first at {where}: {found} for {exact}"
 
 
 def wrong_elements(scratch: Scratch, complete: bool) -> str | None:

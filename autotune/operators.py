@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from ops.variants import Variant
 from tiling.platform import Platform
 
 Decisions = Mapping[str, int | bool | str]
@@ -48,23 +49,13 @@ class Scratch(Protocol):
 
 
 @dataclass(frozen=True)
-class Compilation:
-    """What the compiler would be given for a plan: a @triton.jit function, argument types, constexprs, options."""
-
-    function: Any
-    signature: Mapping[str, str]
-    constexprs: Mapping[str, Any]
-    multibuffer: bool
-
-
-@dataclass(frozen=True)
 class Operator:
     """One operator, as the tuner sees it.
 
     plan(problem, platform, **decisions): the planner; without decisions, the heuristic.
     choices(heuristic, platform): decisions worth trying, in any order, legal or not.
     scratch(problem, device): made-up data for a problem; scratch_of(tensors, device): copies of a call's own data, with
-    the problem. compilation(plan): what to give the compiler, or None when there is nothing to compile.
+    the problem. variant(plan): what the compiler would be given, or None when there is nothing to compile.
     """
 
     name: str
@@ -72,7 +63,7 @@ class Operator:
     choices: Callable[[Any, Platform], Iterable[Decisions]]
     scratch: Callable[[Any, torch.device], Scratch]
     scratch_of: Callable[[Sequence[Any], torch.device], tuple[Any, Scratch]]
-    compilation: Callable[[Any], Compilation | None] = lambda plan: None
+    variant: Callable[[Any], Variant | None] = lambda plan: None
 
 
 _known: dict[str, Operator] = {}

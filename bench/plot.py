@@ -1,7 +1,7 @@
 """Figures from the results of compare and sweep, as PNG and SVG.
 
     speedup     built-in time over this project's, a bar a case
-    size        time against the number of elements, a line an operator and dtype, with the measured roof
+    size        time against the number of elements, with the roof: a measured copy or add, or the memory's floor
     candidates  every candidate plan of each tuned case, with the heuristic's and the fastest marked
     pipes       busy share of each pipe of a core, a bar a modelled case
 
@@ -15,6 +15,7 @@ Each kind is drawn if the files hold rows for it. One modelled sweep holds them 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from bench import results
-from bench.providers import ADD_ROOF, BUILTIN, COPY_ROOF, PROJECT
+from bench.providers import ADD_ROOF, BUILTIN, COPY_ROOF, MEMORY_FLOOR, PROJECT
 from bench.regret import by_case
 from bench.results import ResultsError, Row
 from bench.timing import ratio
@@ -98,6 +100,13 @@ def horizontal(count: int, title: str, x_label: str) -> tuple[Figure, Any]:
     return figure, axes
 
 
+def plain_ticks(axes: Any) -> None:
+    """1, 2, 5 instead of powers of ten on a logarithmic axis of ratios."""
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def label(row: Row) -> str:
     """A case as it stands on an axis."""
     return f"{row.op} {row.case} [{row.dtype}]"
@@ -131,6 +140,7 @@ def speedup(rows: list[Row], device: str) -> list[Figure]:
         axes.barh([text for text, _ in page], values, color=[BLUE if value >= 1 else ORANGE for value in values])
         axes.axvline(1.0, color="black", linewidth=1)
         axes.set_xscale("log")
+        plain_ticks(axes)
         axes.margins(x=0.12)
         for place, value in enumerate(values):
             axes.annotate(f"{value:.2f}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
@@ -138,45 +148,46 @@ def speedup(rows: list[Row], device: str) -> list[Figure]:
     return figures
 
 
+def family(row: Row) -> str:
+    """What cases that differ in size only have in common: operator, dtype and name without the size."""
+    return " ".join([row.op, f"[{row.dtype}]", re.sub(r"2\^\d+", "", row.case, count=1).strip()]).strip()
+
+
 def size(rows: list[Row], device: str) -> list[Figure]:
-    """Time against elements on logarithmic axes; the roofs as dashes."""
-    series: dict[str, list[Row]] = {}
+    """Time against elements: a line where cases differ in size only, dots for all others, the roofs as dashes."""
+    families: dict[str, list[Row]] = {}
     for row in best_times(rows, PROJECT).values():
         if row.elements > 0:
-            series.setdefault(f"{row.op} {row.dtype}", []).append(row)
-    roofs: dict[str, list[Row]] = {}
-    for name in (COPY_ROOF, ADD_ROOF):
-        for row in best_times(rows, name).values():
-            if row.elements > 0:
-                roofs.setdefault(f"roof: {name} {row.dtype}", []).append(row)
-    series = {name: points for name, points in series.items() if len({point.elements for point in points}) > 1}
-    if not series:
+            families.setdefault(family(row), []).append(row)
+    lines = {name: points for name, points in families.items() if len({point.elements for point in points}) > 1}
+    if not lines:
         return []
-    figure, axes = pyplot.subplots(figsize=(10, 6.5), layout="constrained")
-    for name, points in sorted(series.items()):
-        _line(axes, name, points, "o-", None)
-    shown_dtypes = {name.rpartition(" ")[2] for name in series}
-    for name, points in sorted(roofs.items()):
-        if name.rpartition(" ")[2] in shown_dtypes and len({point.elements for point in points}) > 1:
-            _line(axes, name, points, "--", GREY)
+    figure, axes = pyplot.subplots(figsize=(10, 7), layout="constrained")
+    for name, points in sorted(lines.items()):
+        (drawn,) = axes.plot(*_sorted(points), "o-", label=name, markersize=5, linewidth=1.6)
+        for roof in (COPY_ROOF, ADD_ROOF, MEMORY_FLOOR):
+            below = [row for row in best_times(rows, roof).values() if family(row) == name and row.elements > 0]
+            if len(below) > 1:
+                axes.plot(*_sorted(below), "--", label=f"{roof}, {name}", linewidth=1.0, color=drawn.get_color())
+    for op, marker in (("gcd", "^"), ("as_strided", "s")):
+        alone = [point for name, points in families.items() if name not in lines for point in points if point.op == op]
+        if alone:
+            axes.plot(*_sorted(alone), marker, color=GREY, markersize=4, label=f"{op}, other cases")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("elements of the result")
     axes.set_ylabel("time (us)")
-    axes.set_title(f"Time against size (median over the cases of a size)\n{device}", fontsize=11)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_title(f"Time against size\n{device}", fontsize=11)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, ncols=2)
+    figure.legend(loc="outside lower center", fontsize=8, ncols=3)
     return [figure]
 
 
-def _line(axes: Any, name: str, points: list[Row], style: str, colour: str | None) -> None:
-    """One line through the median time of each size."""
-    by_size: dict[int, list[float]] = {}
-    for point in points:
-        by_size.setdefault(point.elements, []).append(point.p50 or 0.0)
-    sizes = sorted(by_size)
-    middles = [sorted(by_size[count])[len(by_size[count]) // 2] for count in sizes]
-    axes.plot(sizes, middles, style, label=name, color=colour, markersize=4, linewidth=1.3)
+def _sorted(points: list[Row]) -> tuple[list[int], list[float]]:
+    """Elements and times of some rows, by elements."""
+    pairs = sorted((point.elements, point.p50 or 0.0) for point in points)
+    return [elements for elements, _ in pairs], [taken for _, taken in pairs]
 
 
 def candidates(rows: list[Row], device: str) -> list[Figure]:
@@ -206,9 +217,10 @@ def candidates(rows: list[Row], device: str) -> list[Figure]:
                 )
         axes.set_yticks(range(len(page)), [text for text, _, _ in page])
         axes.set_xscale("log")
+        plain_ticks(axes)
         axes.plot([], [], "D", color=ORANGE, label="the heuristic's plan")
         axes.plot([], [], "o", color=BLUE, label="another candidate")
-        axes.legend(fontsize=8, loc="upper right")
+        figure.legend(loc="outside lower center", fontsize=8, ncols=2)
         drawn.append(figure)
     return drawn
 
@@ -223,7 +235,7 @@ def pipes(rows: list[Row], device: str) -> list[Figure]:
     drawn = []
     for start in range(0, len(shares), MOST_BARS):
         page = list(shares.items())[start : start + MOST_BARS][::-1]
-        figure, axes = horizontal(2 * len(page), f"Busy share of each pipe\n{device}", "share of the time (%)")
+        figure, axes = horizontal(round(1.4 * len(page)), f"Busy share of each pipe\n{device}", "share of the time (%)")
         height = 0.8 / max(1, len(names))
         for number, pipe in enumerate(names):
             places = [place + 0.4 - height * (number + 0.5) for place in range(len(page))]
@@ -231,7 +243,7 @@ def pipes(rows: list[Row], device: str) -> list[Figure]:
             axes.barh(places, values, height=height, color=PIPE_COLOURS[pipe], label=pipe)
         axes.set_yticks(range(len(page)), [text for text, _ in page])
         axes.set_xlim(0, 100)
-        axes.legend(fontsize=8, loc="lower right")
+        figure.legend(loc="outside lower center", fontsize=8, ncols=len(names))
         drawn.append(figure)
     return drawn
 

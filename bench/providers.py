@@ -22,6 +22,7 @@ PROJECT = "this project"
 BUILTIN = "torch"
 COPY_ROOF = "contiguous copy"
 ADD_ROOF = "elementwise add"
+MEMORY_FLOOR = "memory floor"  # of a modelled figure: the case's bytes at the bandwidth of the cost table
 
 Call = Callable[[], torch.Tensor]
 

@@ -13,7 +13,7 @@ import torch
 from bench import compare, env
 from bench.cases import AsStridedCase, Case, case_from_json, case_to_json
 from bench.inputs import Inputs, make_inputs
-from bench.providers import PROJECT, PROVIDERS, describe_plan
+from bench.providers import MEMORY_FLOOR, PROJECT, PROVIDERS, describe_plan
 from bench.results import Row, stamp
 from bench.timing import gigabytes_per_second
 from ops import device as devices
@@ -125,7 +125,15 @@ def model_rows(task: Task) -> list[Row]:
     if isinstance(figure, str):
         raise TaskError(figure)
     rows = [row_of(task, PROJECT, figure, ok=True, plan=describe_plan(plan), note="p20 and p80: band of the model")]
-    return stamped(rows + detail_rows(rows[0], figure), judge.describe())
+    return stamped([*rows, memory_floor(rows[0]), *detail_rows(rows[0], figure)], judge.describe())
+
+
+def memory_floor(row: Row) -> Row:
+    """The time that the memory needs for the bytes of a modelled row, whatever the cores do."""
+    platform = devices.platform_of(torch.device("cpu"))
+    speed = platform.cost("hbm_bandwidth") * platform.cost("hbm_efficiency")  # GB/s
+    floor = row.bytes / (speed * 1e3)
+    return replace(row, provider=MEMORY_FLOOR, p20=None, p50=floor, p80=None, gb_per_s=speed, ok=None, plan="", note="")
 
 
 def current_plan(case: Case, problem: Any) -> Any:
@@ -169,6 +177,7 @@ def tune_rows(task: Task) -> list[Row]:
             replace(empty, metric="regret", unit="fraction", p50=found.regret, note=rank),
             replace(heuristic, provider=PROJECT),
             *detail_rows(replace(heuristic, provider=PROJECT), figure),
+            *([memory_floor(heuristic)] if task.measure == "model" else []),
         ]
     return stamped(rows, found.device)
 

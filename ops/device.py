@@ -24,6 +24,7 @@ from typing import Any
 import platformdirs
 import torch
 
+from tiling import tuned
 from tiling.platform import DEFAULT_CHIP, MEASURED, Cost, Platform, platform
 
 APPLICATION = "ascend-triton-ops"
@@ -120,6 +121,7 @@ def store_profile(base: Platform, measured: dict[str, float]) -> Path:
         json.dump({"chip": base.chip, "costs": costs}, file, indent=1)
     os.replace(file.name, path)
     _platform_of.cache_clear()
+    tuned.reload()  # operators keep plans, made with the costs there were
     return path
 
 

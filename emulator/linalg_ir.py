@@ -76,7 +76,7 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     """Lower one kernel. `optimise(text, passes)` runs bishengir-opt."""
     name, types = signature(text)
     safe = guards.apply(clean(text))
-    fused = optimise(safe.text, list(FUSE))
+    fused = _fuse(safe.text, optimise)
     try:
         asserted = assertions.expand(fused)
         expanded = special.expand(asserted.text)
@@ -86,6 +86,16 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     buffers = align(copies_to_loops(forwarding.apply(optimise(fusion.apply(expanded), list(BUFFERISE)))))
     lowered = optimise(buffers, list(LOWER))
     return Lowered(lowered, name, types, safe.arguments, asserted.messages, "GenericAtomic" in text or "atomic" in text)
+
+
+def _fuse(text: str, optimise: _Optimise) -> str:
+    """Fuse elementwise operations. MLIR's pass can crash on casts and bit operations between reshapes of a row of one;
+    without dimensions of size 1 it does not, but that form cannot express everything, so it is the second choice."""
+    try:
+        return optimise(text, list(FUSE))
+    except ToolError:
+        at = FUSE.index("--linalg-fuse-elementwise-ops")
+        return optimise(text, [*FUSE[:at], "--linalg-fold-unit-extent-dims", *FUSE[at:]])
 
 
 def signature(text: str) -> tuple[str, tuple[str, ...]]:

@@ -46,7 +46,10 @@ _TWO_64 = tl.constexpr(18446744073709551616.0)
 
 @triton.jit
 def _load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """What exists of one operand's tile, in the operand's own shape; missing lanes are 0, whose gcd is 0."""
+    """What exists of one operand's tile, in the operand's own shape; missing lanes are 0, whose gcd is 0.
+
+    Rows and columns come as one dimension: casts and magnitudes are taken there, before `_spread`.
+    """
     r = tl.arange(0, ROWS)
     c = tl.arange(0, COLS)
     if KIND == "line":
@@ -55,9 +58,9 @@ def _load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, 
         mask = (r[:, None] < rows) & (c[None, :] < cols)
         return tl.load(base + at + r[:, None] * stride + c[None, :], mask=mask, other=0)
     elif KIND == "row":
-        return tl.load(base + at + c, mask=c < cols, other=0)[None, :]
+        return tl.load(base + at + c, mask=c < cols, other=0)
     elif KIND == "column":
-        return tl.load(base + at + r, mask=r < rows, other=0)[:, None]
+        return tl.load(base + at + r, mask=r < rows, other=0)
     else:
         tl.static_assert(KIND == "scalar")
         return tl.load(base + at)
@@ -68,6 +71,10 @@ def _spread(v, KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS:
     """A value in its own shape to the shape of the tile."""
     if (KIND == "line") or (KIND == "matrix"):
         return v
+    elif KIND == "row":
+        return tl.broadcast_to(v[None, :], (ROWS, COLS))
+    elif KIND == "column":
+        return tl.broadcast_to(v[:, None], (ROWS, COLS))
     elif LINE:
         return tl.broadcast_to(v, (COLS,))
     else:
@@ -104,6 +111,8 @@ def _operand(
     COMPUTE: tl.constexpr, KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     v = widen(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), COMPUTE, KIND)
+    if (COMPUTE == "float32") or (COMPUTE == "bfloat16"):
+        v = magnitude(v)
     return _spread(v, KIND, LINE, ROWS, COLS)
 
 
@@ -146,8 +155,6 @@ def _tile(
         a = _operand(self, self_at, self_stride, rows, cols, COMPUTE, SELF, LINE, ROWS, COLS)
         b = _operand(other, other_at, other_stride, rows, cols, COMPUTE, OTHER, LINE, ROWS, COLS)
         if FLOAT:
-            a = magnitude(a)
-            b = magnitude(b)
             top = largest(a, b)
             if top <= _FLOAT_LIMIT:
                 g = narrow_float(gcd_below_2_23(a, b, top), DTYPE)
@@ -206,14 +213,14 @@ def _limbs(
             elif KIND == "column":
                 pair = _load(words, at * 2, 0, 1, rows * 2, "line", 1, ROWS * 2)
                 low, high = tl.split(tl.reshape(pair, (ROWS, 2)))
-                low = _spread(low[:, None], KIND, LINE, ROWS, COLS)
-                high = _spread(high[:, None], KIND, LINE, ROWS, COLS)
+                low = _spread(low, KIND, LINE, ROWS, COLS)
+                high = _spread(high, KIND, LINE, ROWS, COLS)
             else:
                 pair = _load(words, at * 2, 0, 1, cols * 2, "line", 1, COLS * 2)
                 low, high = tl.split(tl.reshape(pair, (COLS, 2)))
                 if KIND == "row":
-                    low = _spread(low[None, :], KIND, LINE, ROWS, COLS)
-                    high = _spread(high[None, :], KIND, LINE, ROWS, COLS)
+                    low = _spread(low, KIND, LINE, ROWS, COLS)
+                    high = _spread(high, KIND, LINE, ROWS, COLS)
         high, low = negative_limbs(low, high)
     else:
         v = to_int32(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
@@ -244,8 +251,8 @@ def _large_tile(
             bf = _image(other, y_at, other_stride, r, c, OTHER, LINE, R, C)
             top = tl.maximum(top, largest(af, bf))
         else:
-            a = magnitude(_operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C))
-            b = magnitude(_operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C))
+            a = _operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C)
+            b = _operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C)
             part_top = largest(a, b)
             if part_top < _TWO_64:
                 top = tl.maximum(top, part_top)
@@ -268,8 +275,8 @@ def _large_tile(
                 low, high = gcd_words(ah, al, bh, bl)
                 g = narrow_words(low, high, DTYPE)
             else:
-                a = magnitude(_operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C))
-                b = magnitude(_operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C))
+                a = _operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C)
+                b = _operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C)
                 g = narrow_float(gcd_any_magnitude(a, b, top, COMPUTE == "bfloat16"), DTYPE)
             _store(out, o_at, g, out_stride, out_step, r, c, OUT, R, C)
 

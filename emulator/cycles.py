@@ -167,7 +167,7 @@ class Report:
 
     @property
     def bytes_moved(self) -> float:
-        """Bytes between global memory and the unified buffers."""
+        """Bytes between global memory and the unified buffers; a burst moves 32 at least."""
         total = self._total()
         return total.loaded + total.stored
 

@@ -94,7 +94,7 @@ extern "C" u64 device_replay(const Event *events, u64 count, const Costs *costs,
       spend(e, e.pipe, occupied);
       tail[e.pipe] = std::max(0.0, costs->dma_latency + transfer - occupied);
       running[e.pipe] = true;
-      (e.pipe == MTE2 ? out->loaded : out->stored) += (double)e.amount * e.bytes;
+      (e.pipe == MTE2 ? out->loaded : out->stored) += bytes;
       out->dma_instructions[e.pipe == MTE3] += 1;
       out->bursts[e.pipe == MTE3] += e.amount;
       break;

@@ -59,10 +59,10 @@ def host() -> Target:
     return Target(triple, llvm.get_host_cpu_name(), ",".join(features))
 
 
-def _machine(target: Target) -> llvm.TargetMachine:
+def _machine(target: Target, level: int = 3) -> llvm.TargetMachine:
     llvm = binding()
     found = llvm.Target.from_triple(target.triple)
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=3, jit=True)
+    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=level, jit=True)
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Object:
     stack_bytes: int
 
 
-def emit(text: str, entry: str, target: Target) -> Object:
-    """Optimise LLVM IR for a CPU and emit an object in which only `entry` is visible."""
+def emit(text: str, entry: str, target: Target, level: int = 3) -> Object:
+    """Optimise LLVM IR for a CPU and emit an object in which only `entry` is visible. `level` is that of -O."""
     llvm = binding()
     with _lock:
-        machine = _machine(target)
+        machine = _machine(target, level)
         module = llvm.parse_assembly(text)
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
@@ -86,7 +86,7 @@ def emit(text: str, entry: str, target: Target) -> Object:
         for function in module.functions:
             if not function.is_declaration and function.name != entry:
                 function.linkage = "internal"
-        tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=level)
         tuning.loop_vectorization = True
         tuning.slp_vectorization = True
         tuning.loop_interleaving = True

@@ -132,21 +132,18 @@ def _tile(
     COMPUTE: tl.constexpr, SELF: tl.constexpr, OTHER: tl.constexpr, OUT: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """One tile, unless its magnitudes need the second loop.
-
-    Returns its largest magnitude (0 where there is one loop).
-    """
+    """One tile, unless its magnitudes need the second loop. Returns 1 if they do, else 0."""
     LINE: tl.constexpr = SELF == "line"
     DTYPE: tl.constexpr = out.dtype.element_ty
     FLOAT: tl.constexpr = (COMPUTE == "float32") or (COMPUTE == "bfloat16")
-    top = 0.0
+    large = 0
     if COMPUTE == "int64":
         a = _load(self, self_at, self_stride, rows, cols, SELF, ROWS, COLS)
         b = _load(other, other_at, other_stride, rows, cols, OTHER, ROWS, COLS)
         af = _spread(to_float32(a, SELF), SELF, LINE, ROWS, COLS)
         bf = _spread(to_float32(b, OTHER), OTHER, LINE, ROWS, COLS)
-        top = largest(af, bf)
-        if top < _INT64_LIMIT:
+        large = (largest(tl.abs(af), tl.abs(bf)) >= _INT64_LIMIT).to(tl.int32)
+        if large == 0:
             ai = _spread(to_int32(a, SELF), SELF, LINE, ROWS, COLS)
             bi = _spread(to_int32(b, OTHER), OTHER, LINE, ROWS, COLS)
             g = narrow_int32(gcd_int32(ai, bi, af, bf), DTYPE)
@@ -156,11 +153,10 @@ def _tile(
         b = _operand(other, other_at, other_stride, rows, cols, COMPUTE, OTHER, LINE, ROWS, COLS)
         if FLOAT:
             top = largest(a, b)
-            if top <= _FLOAT_LIMIT:
+            large = 1 - (top <= _FLOAT_LIMIT).to(tl.int32)  # 1 for a NaN as well
+            if large == 0:
                 g = narrow_float(gcd_below_2_23(a, b, top), DTYPE)
                 _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
-            else:
-                top = _TWO_64  # also for a NaN, which a maximum of maxima might lose
         else:
             if COMPUTE == "int8":
                 g = narrow_byte_gcd(gcd_int8(a, b), COMPUTE, DTYPE)
@@ -174,7 +170,7 @@ def _tile(
                 tl.static_assert(COMPUTE == "float16")
                 g = narrow_float(gcd_float16(a, b), DTYPE)
             _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
-    return top
+    return large
 
 
 @triton.jit
@@ -240,7 +236,8 @@ def _large_tile(
     DTYPE: tl.constexpr = out.dtype.element_ty
     R: tl.constexpr = ROWS if LINE else ROWS // PARTS
     C: tl.constexpr = COLS // PARTS if LINE else COLS
-    top = 0.0
+    large = 0
+    saturated = 0
     for part in range(PARTS):
         r = rows if LINE else rows - part * R
         c = cols - part * C if LINE else cols
@@ -249,20 +246,14 @@ def _large_tile(
         if COMPUTE == "int64":
             af = _image(self, x_at, self_stride, r, c, SELF, LINE, R, C)
             bf = _image(other, y_at, other_stride, r, c, OTHER, LINE, R, C)
-            top = tl.maximum(top, largest(af, bf))
+            large |= (largest(tl.abs(af), tl.abs(bf)) >= _INT64_LIMIT).to(tl.int32)
         else:
             a = _operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C)
             b = _operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C)
-            part_top = largest(a, b)
-            if part_top < _TWO_64:
-                top = tl.maximum(top, part_top)
-            else:
-                top = _TWO_64
-    if COMPUTE == "int64":
-        large = top >= _INT64_LIMIT
-    else:
-        large = top > _FLOAT_LIMIT
-    if large:
+            top = largest(a, b)
+            large |= 1 - (top <= _FLOAT_LIMIT).to(tl.int32)
+            saturated |= 1 - (top < _TWO_64).to(tl.int32)
+    if large > 0:
         for part in range(PARTS):
             r = rows if LINE else rows - part * R
             c = cols - part * C if LINE else cols
@@ -277,7 +268,7 @@ def _large_tile(
             else:
                 a = _operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C)
                 b = _operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C)
-                g = narrow_float(gcd_any_magnitude(a, b, top, COMPUTE == "bfloat16"), DTYPE)
+                g = narrow_float(gcd_any_magnitude(a, b, saturated, COMPUTE == "bfloat16"), DTYPE)
             _store(out, o_at, g, out_stride, out_step, r, c, OUT, R, C)
 
 
@@ -289,15 +280,14 @@ def gcd_linear(
     """out[i] = gcd(self[i], other[i]) for i < n, all dense; other is a "line" like self, or a "scalar"."""
     TWO_LOOPS: tl.constexpr = (COMPUTE == "int64") or ((COMPUTE == "float32") or (COMPUTE == "bfloat16"))
     tiles = tl.cdiv(n, BLOCK).to(tl.int32)
-    top = 0.0
+    large = 0
     for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
         at = t.to(tl.int64) * BLOCK
         y_at = at if OTHER == "line" else at * 0
         cols = tl.minimum(n - at, BLOCK).to(tl.int32)
-        tile_top = _tile(self, other, out, at, y_at, at, 0, 0, 0, 1, 1, cols, COMPUTE, "line", OTHER, "line", 1, BLOCK)
-        top = tl.maximum(top, tile_top)
+        large |= _tile(self, other, out, at, y_at, at, 0, 0, 0, 1, 1, cols, COMPUTE, "line", OTHER, "line", 1, BLOCK)
     if TWO_LOOPS:
-        if top > _FLOAT_LIMIT:
+        if large > 0:
             for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 at = t.to(tl.int64) * BLOCK
                 y_at = at if OTHER == "line" else at * 0
@@ -378,7 +368,7 @@ def gcd_tiled(
     row_tiles = tl.cdiv(rows, ROWS).to(tl.int32)
     col_tiles = tl.cdiv(cols, COLS).to(tl.int32)
     tiles = n0 * n1 * n2 * n3 * n4 * n5 * row_tiles * col_tiles
-    top = 0.0
+    large = 0
     for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
         row, column, x, y, o = _locate(
             t, row_tiles, col_tiles, self_row, other_row, out_row, out_col,
@@ -388,7 +378,7 @@ def gcd_tiled(
         )  # fmt: skip
         r = tl.minimum(rows - row, ROWS).to(tl.int32)
         c = tl.minimum(cols - column, COLS).to(tl.int32)
-        tile_top = _tile(
+        large |= _tile(
             self,
             other,
             out,
@@ -408,9 +398,8 @@ def gcd_tiled(
             ROWS,
             COLS,
         )
-        top = tl.maximum(top, tile_top)
     if TWO_LOOPS:
-        if top > _FLOAT_LIMIT:
+        if large > 0:
             for t in range(tl.program_id(0), tiles, tl.num_programs(0)):
                 row, column, x, y, o = _locate(
                     t, row_tiles, col_tiles, self_row, other_row, out_row, out_col,

@@ -61,8 +61,10 @@ def _factor(w, P: tl.constexpr):
 
 
 @triton.jit
-def gcd_any_magnitude(x, y, top, BFLOAT16: tl.constexpr):
-    """Integers of any magnitude held in float32, `top` being the largest -> gcd, magnitudes saturating at 2^64 - 1.
+def gcd_any_magnitude(x, y, saturated, BFLOAT16: tl.constexpr):
+    """Integers of any magnitude held in float32 -> gcd, magnitudes saturating at 2^64 - 1.
+
+    saturated: whether a value of the tile is 2^64 or more, or a NaN was seen.
 
     Both odd parts have 24 bits (8 for bfloat16). gcd(odd, odd') = gcd(min, |odd - odd'| / 2), because the difference is
     even and the gcd is odd; this keeps |q * b| <= 2^24 in every step. 18 steps: the smaller of the two is below 2^23 <
@@ -81,7 +83,6 @@ def gcd_any_magnitude(x, y, top, BFLOAT16: tl.constexpr):
             a = step_f32(a, b)
             b = step_f32(b, a)
     g = finish(a, b) * tl.minimum(px, py, propagate_nan=tl.PropagateNan.ALL)
-    saturated = 1 - (top < _TWO_64).to(tl.int32)
     if saturated > 0:
         g = _saturated(x, y, ox, oy, g, BFLOAT16)
     g = tl.where(x == 0.0, y, g)

@@ -16,7 +16,7 @@ def gcd_int32(a, b, af, bf):
     exact int32 remainders come first: an unfinished lane is then below 2^31 / P(8) = 2^31 / 408 = 5.3e6 < 2^23. A lane
     that finished in them may hold a gcd above 2^24, which only the int32 side has: hence the select.
     """
-    top = largest(af, bf)
+    top = largest(tl.abs(af), tl.abs(bf))
     pairs = pairs_to_one(top)
     exact = (top >= 8388608.0).to(tl.int32) * 4
     for _pair in range(exact):

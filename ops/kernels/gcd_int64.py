@@ -109,7 +109,7 @@ def gcd_words(ah, al, bh, bl):
     blf = bl.to(tl.float32) * _SCALE
     af = ah.to(tl.float32) + alf
     bf = bh.to(tl.float32) + blf
-    top = largest(af, bf)
+    top = largest(tl.abs(af), tl.abs(bf))
     pairs_a = _pairs_a(top)
     for _pair in range(pairs_a):
         ah, al, alf, af = _step_a(ah, al, alf, af, bh, bl, blf, bf)

@@ -74,8 +74,8 @@ def finish(a, b):
 
 @triton.jit
 def largest(a, b):
-    """The largest magnitude in two float32 tiles, one scalar. A NaN may or may not show: see gcd_float."""
-    return tl.max(tl.maximum(tl.abs(a), tl.abs(b), propagate_nan=tl.PropagateNan.ALL))
+    """The largest value in two float32 tiles of magnitudes, one scalar. A NaN may or may not show: see gcd_float."""
+    return tl.max(tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL))
 
 
 @triton.jit

@@ -116,11 +116,14 @@ def check_bounds(
 
 
 def check_self(self: Any) -> None:
-    """Raise torch's TypeError for what is not a tensor, NotImplementedError for a tensor without strides."""
+    """Raise torch's TypeError for what is no tensor, NotImplementedError for one without plain strides and elements."""
     if not isinstance(self, torch.Tensor):
         torch.as_strided_copy(self, (), ())  # says what it is in torch's words
     if self.layout is not torch.strided:
         raise NotImplementedError(f"as_strided_copy is not implemented for tensors of layout {self.layout}")
+    if self.is_nested or self.is_quantized:
+        kind = "nested" if self.is_nested else "quantized"
+        raise NotImplementedError(f"as_strided_copy is not implemented for {kind} tensors")
 
 
 def check_out(self: torch.Tensor, out: Any) -> None:

@@ -98,6 +98,8 @@ def compute(
         ready = None
     if ready is None:
         call = _validated(self, other, None)
+        # What cannot be allocated is torch's error, not the planner's.
+        torch.empty_strided(call.shape, call.stride, dtype=call.dtype, device=call.device)
         ready = _Ready(call, None if call.empty else _plan_of(call.problem, call.device))
         if len(_ready) >= _KEPT:
             _ready.clear()

@@ -50,19 +50,26 @@ def dtype_name(dtype: torch.dtype) -> str:
     return _NAMES.get(dtype) or str(dtype).removeprefix("torch.").capitalize()
 
 
-def operands(self: object, other: object, out: object = None) -> None:
-    """Raise TypeError for what is no tensor, NotImplementedError for a sparse one, RuntimeError for mixed devices."""
-    for name, position, value in (("self", 1, self), ("other", 2, other)):
+def types(self: object, other: object, out: object = None) -> None:
+    """Raise torch's TypeError for what is no tensor."""
+    named = [("'input' (position 1)", self), ("'other' (position 2)", other)]
+    if out is not None:
+        named.append(("'out'", out))
+    for name, value in named:
         if not isinstance(value, torch.Tensor):
-            raise TypeError(
-                f"gcd(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
-            )
-    if out is not None and not isinstance(out, torch.Tensor):
-        raise TypeError(f"gcd(): argument 'out' must be Tensor, not {type(out).__name__}")
+            raise TypeError(f"gcd(): argument {name} must be Tensor, not {type(value).__name__}")
+
+
+def operands(self: object, other: object, out: object = None) -> None:
+    """Raise TypeError for what is no tensor, NotImplementedError for a sparse or nested one, RuntimeError for mixed
+    devices or for memory that a tensor no longer has."""
+    types(self, other, out)
     tensors = [tensor for tensor in (self, other, out) if isinstance(tensor, torch.Tensor)]
     for tensor in tensors:
         if tensor.layout is not torch.strided:
             raise NotImplementedError(f"gcd is not implemented for tensors of layout {tensor.layout}")
+        if tensor.is_nested:
+            raise NotImplementedError("gcd is not implemented for nested tensors")
     # torch lets a 0-d operand stay on the CPU.
     placed = [t.device for t in tensors if t is out or t.dim() > 0 or t.device.type != "cpu"] or [tensors[0].device]
     if len(set(placed)) > 1:

@@ -125,7 +125,7 @@ def _gcd_fake(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _gcd_out_fake(self: torch.Tensor, other: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     dtype, shape = _gcd_result(self, other)
     gcd_checks.castable(dtype, out.dtype)
-    return _written(out, shape)
+    return _written(out, shape, other.device if self.dim() == 0 else self.device)
 
 
 def _gcd_in_place_fake(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -160,10 +160,14 @@ def _as_strided_out_fake(
     *,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    return _written(out, _as_strided_fake(self, size, stride, storage_offset).shape)
+    return _written(out, _as_strided_fake(self, size, stride, storage_offset).shape, self.device)
 
 
-def _written(out: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+def _written(out: torch.Tensor, shape: torch.Size, device: torch.device) -> torch.Tensor:
+    if out.device != device:
+        raise RuntimeError(
+            f"Attempting to copy from device {device} to device {out.device}, but cross-device copies are not allowed!"
+        )
     # An operator may not change the metadata of its arguments while it is traced: no resizing here.
     if out.shape != shape:
         raise RuntimeError(f"out has shape {list(out.shape)}, and a traced call cannot resize it to {list(shape)}")

@@ -15,7 +15,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import has_torch_function
 
-from ops import autograd
+from ops import autograd, gcd_checks
 
 
 def active(*tensors: object) -> bool:
@@ -44,6 +44,7 @@ def _dispatches(tensor: object) -> bool:
 
 def gcd(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     """`ops.gcd` as one operator of PyTorch's."""
+    gcd_checks.types(self, other, out)
     _teach_sharding()
     operator = torch.ops.ascend_ops.gcd
     return operator(self, other) if out is None else operator.out(self, other, out=out)
@@ -51,6 +52,7 @@ def gcd(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None) -> to
 
 def gcd_(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """`ops.gcd_` as one operator of PyTorch's."""
+    gcd_checks.types(self, other)
     _teach_sharding()
     return torch.ops.ascend_ops.gcd_(self, other)
 

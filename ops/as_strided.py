@@ -91,8 +91,8 @@ def plan_as_strided(
 
     Raises what as_strided raises. `out` is neither resized nor written.
     """
-    check_self(self)
     sizes, strides, offset = read_arguments(size, stride, storage_offset)
+    check_self(self)
     self = self.resolve_conj().resolve_neg()
     call = _call(self, sizes, strides, _own_offset(self) if offset is None else offset)
     if out is None or call.plan is None:
@@ -129,10 +129,10 @@ def compute(
     plan: AsStridedPlan | None = None,
 ) -> torch.Tensor:
     """`as_strided` below autograd and PyTorch's dispatcher. Same arguments, results and errors."""
-    check_self(self)
     sizes, strides = _plain(size), _plain(stride)
     if sizes is None or strides is None or not (storage_offset is None or type(storage_offset) is int):
         sizes, strides, storage_offset = read_arguments(size, stride, storage_offset)
+    check_self(self)
     if self.is_conj() or self.is_neg():
         self = self.resolve_conj().resolve_neg()
     offset = _own_offset(self) if storage_offset is None else storage_offset

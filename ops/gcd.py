@@ -68,7 +68,7 @@ def plan_gcd(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None =
 
     Raises as `gcd`, and ValueError for an empty result, which needs no plan.
     """
-    call = _validated(self, other, out)
+    call = _validated(*checks.loadable(self, other), out)
     return _plan_of(call.problem, call.device)
 
 
@@ -97,6 +97,9 @@ def compute(
     except (AttributeError, RuntimeError):  # no tensor, or one without strides: the checks say what it is
         ready = None
     if ready is None:
+        loadable = checks.loadable(self, other)
+        if loadable[0] is not self or loadable[1] is not other:
+            return compute(*loadable)
         call = _validated(self, other, None)
         # What cannot be allocated is torch's error, not the planner's.
         torch.empty_strided(call.shape, call.stride, dtype=call.dtype, device=call.device)
@@ -169,6 +172,7 @@ def _validated(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None
 def _compute_into(
     self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None, plan: GcdPlan | None
 ) -> torch.Tensor:
+    self, other = checks.loadable(self, other)
     call = _validated(self, other, out)
     if plan is not None and plan.problem != call.problem:
         raise ValueError(f"the plan was made for {plan.problem.key()}, this call is {call.problem.key()}")

@@ -88,10 +88,23 @@ def promoted(self: torch.Tensor, other: torch.Tensor) -> torch.dtype:
     A uint16, uint32 or uint64 beside another integer raises torch's own RuntimeError.
     """
     dtype = torch.result_type(self, other)
-    for found in (dtype,) if dtype not in COMPUTE else (self.dtype, other.dtype):
-        if found not in LOADED or found is dtype not in COMPUTE:
-            raise NotImplementedError(f"\"gcd\" not implemented for '{dtype_name(found)}'")
+    refused = [dtype] if dtype not in COMPUTE else [x.dtype for x in (self, other) if x.dim() and x.dtype not in LOADED]
+    if refused:
+        raise NotImplementedError(f"\"gcd\" not implemented for '{dtype_name(refused[0])}'")
     return dtype
+
+
+def loadable(self: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands, a 0-d one of a dtype that no kernel loads cast to the dtype computed in.
+
+    Such an operand does not raise the dtype inside its category: int8[n] with a 0-d uint16 is int8, as in torch.
+    """
+    types(self, other)
+    dtype = torch.result_type(self, other)
+    if dtype not in COMPUTE:
+        return self, other
+    first, second = (x.to(dtype) if x.dim() == 0 and x.dtype not in LOADED else x for x in (self, other))
+    return first, second
 
 
 def broadcast(self: torch.Tensor, other: torch.Tensor) -> torch.Size:

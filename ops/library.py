@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 
-from ops import autograd, gcd_checks
+from ops import autograd, gcd_checks, transforms
 from ops.as_strided import compute as as_strided_kernel
+from ops.as_strided_checks import check_bounds
 from ops.gcd import compute as gcd_kernel
 from ops.gcd import compute_ as gcd_in_place_kernel
 from ops.gcd import result_stride
@@ -144,11 +145,12 @@ def _gcd_result(self: torch.Tensor, other: torch.Tensor) -> tuple[torch.dtype, t
 def _as_strided_fake(
     self: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    # Bounds are not checked, as in torch: a traced tensor's storage is not the one of the call.
-    if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
-    if any(step < 0 for step in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    # Everything is checked but the bounds, as in torch: a traced tensor's storage is not that of the call.
+    if transforms.symbolic((*size, *stride, storage_offset)):
+        if len(size) != len(stride):
+            raise RuntimeError("mismatch in length of strides and shape")
+    else:
+        check_bounds(tuple(size), tuple(stride), storage_offset or 0, self.element_size(), storage_bytes=2**64)
     return self.new_empty(size)
 
 

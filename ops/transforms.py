@@ -10,12 +10,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 from torch.overrides import has_torch_function
 
 from ops import autograd, gcd_checks
+from ops.as_strided_checks import read_arguments
 
 
 def active(*tensors: object) -> bool:
@@ -65,17 +67,22 @@ def as_strided(
     out: torch.Tensor | None,
 ) -> torch.Tensor:
     """`ops.as_strided` as one operator of PyTorch's; under torch.func, as a function with rules of its own."""
-    # Nothing is read here that need not be: under a tracer the integers may be symbols.
-    size = size.tolist() if isinstance(size, torch.Tensor) else size
-    stride = stride.tolist() if isinstance(stride, torch.Tensor) else stride
-    if isinstance(storage_offset, torch.Tensor):
-        storage_offset = int(storage_offset.item())
+    sizes: Any = size
+    strides: Any = stride
+    offset: Any = storage_offset
+    if not (torch.compiler.is_compiling() or symbolic(size) or symbolic(stride) or symbolic((storage_offset,))):
+        sizes, strides, offset = read_arguments(size, stride, storage_offset)
     operator = torch.ops.ascend_ops.as_strided_copy
     if out is not None:
-        return operator.out(self, size, stride, storage_offset, out=out)
+        return operator.out(self, sizes, strides, offset, out=out)
     if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
-        return autograd.as_strided(self, size, stride, storage_offset, operator.default)
-    return operator.default(self, size, stride, storage_offset)
+        return autograd.as_strided(self, sizes, strides, offset, operator.default)
+    return operator.default(self, sizes, strides, offset)
+
+
+def symbolic(values: object) -> bool:
+    """Whether a tracer's symbols are among `values`: those stay what they are, unread."""
+    return isinstance(values, Sequence) and any(isinstance(value, torch.SymInt) for value in values)
 
 
 def _teach_sharding() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import subprocess
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -139,7 +140,11 @@ def _entry(result: TuneResult, platform: Platform) -> tuned.Entry:
 
 # --- tuning on first use ---------------------------------------------------------------------------------------------
 
-_given_up: set[tuple[str, str, str]] = set()
+Key = tuple[str, str, str]
+
+_given_up: set[Key] = set()
+_unstored: dict[Key, Any] = {}  # winners of this process where the store cannot be written
+_one_at_a_time = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -160,21 +165,38 @@ def enabled(measure: str | Measure = "auto") -> Iterator[None]:
 
 
 def resolver(measure: str | Measure = "auto") -> tuned.Resolver:
-    """A resolver for `tiling.tuned.set_resolver` that tunes; it returns None for a problem whose tuning failed."""
+    """A resolver for `tiling.tuned.set_resolver` that tunes; it returns None for a problem whose tuning failed.
+
+    Threads that meet a problem together wait for the first of them instead of tuning it again.
+    """
 
     def on_first_use(op: str, problem: Any, platform: Platform, plan_function: Any) -> Any:
         key = (op, platform.chip, problem.key())
-        if key in _given_up:
-            return None
-        try:
-            return tune(op, problem, measure, platform=platform).plan
-        except (TuningError, *CANDIDATE_ERRORS) as error:
-            _given_up.add(key)
-            warnings.warn(
-                f"tuning {op} on {problem.key()} failed and the heuristic's plan is used: {error}",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-            return None
+        with _one_at_a_time:
+            if key in _given_up:
+                return None
+            decisions = _unstored.get(key) or _stored(op, problem, platform)
+            if decisions is None:
+                try:
+                    result = tune(op, problem, measure, platform=platform)
+                except CANDIDATE_ERRORS as error:
+                    _given_up.add(key)
+                    _warn(f"tuning {op} on {problem.key()} failed and the heuristic's plan is used: {error}")
+                    return None
+                decisions = result.winner.decisions
+                if result.stored is None:
+                    _unstored[key] = decisions
+        return plan_function(problem, platform, **decisions)
 
     return on_first_use
+
+
+def _stored(op: str, problem: Any, platform: Platform) -> Any:
+    """The decisions another thread has stored for exactly this problem, or None."""
+    entry = next(tuned.find(op, problem, platform), None)
+    return entry.decisions if entry is not None and entry.problem == problem.key() else None
+
+
+def _warn(text: str) -> None:
+    # From here through on_first_use and the look-up to the operator's own frame.
+    warnings.warn(text, RuntimeWarning, stacklevel=5)

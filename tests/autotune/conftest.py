@@ -17,6 +17,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.setenv(tuned.DIRECTORY_VARIABLE, str(tmp_path / "tuned"))
     monkeypatch.setattr(tuner, "_failures", {})
     monkeypatch.setattr(tuner, "_given_up", set())
+    monkeypatch.setattr(tuner, "_unstored", {})
     tuned.reload()
     yield
     tuned.set_resolver(None)

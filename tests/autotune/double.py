@@ -112,9 +112,9 @@ def double(faults: Faults) -> operators.Operator:
 
 
 class TableMeasure(Measure):
-    """Costs by block from a table; one that is not in it has no figure."""
+    """Made-up costs of plans; None is no figure."""
 
-    def __init__(self, costs: Callable[[int], float | None], name: str = "model", noise: float = 0.01) -> None:
+    def __init__(self, costs: Callable[[Any], float | None], name: str = "model", noise: float = 0.01) -> None:
         self.name = name
         self.device = torch.device("cpu")
         self.costs = costs
@@ -128,6 +128,6 @@ class TableMeasure(Measure):
     def figures(self, scratch: Any, plans: Sequence[DoublePlan]) -> list[Figure | str]:
         found: list[Figure | str] = []
         for plan in plans:
-            cost = self.costs(plan.block)
+            cost = self.costs(plan)
             found.append("no figure" if cost is None else Figure(cost, cost * 0.9, cost * 1.2, self.noise))
         return found

@@ -18,13 +18,14 @@ print("autotune" in sys.modules)
 class Problem:
     elements = 4
     key = pattern = lambda self: "p"
-print(tuned.resolve("double", Problem(), platform(), lambda *_: "plan"))
+print(tuned.resolve("double", Problem(), platform(), lambda *_, **decisions: decisions))
 print("autotune" in sys.modules)
 """
 
 FAKE = """
 import autotune.tuner
-autotune.tuner.tune = lambda op, *_, **__: type("Result", (), {"plan": f"tuned {op}"})
+from types import SimpleNamespace as Fake
+autotune.tuner.tune = lambda op, *_, **__: Fake(winner=Fake(decisions={"block": 128}), stored="the store")
 del sys.modules["autotune"]
 """
 
@@ -47,7 +48,7 @@ def test_without_the_variable_autotune_is_never_imported():
 
 def test_with_it_the_first_plan_imports_autotune_and_tunes():
     lines, _ = run(FAKE, ASCEND_OPS_AUTOTUNE="1")
-    assert lines[:2] == ["False", "tuned double"]
+    assert lines[:2] == ["False", "{'block': 128}"]
 
 
 def test_without_the_extra_it_says_so_once_and_plans_by_the_heuristic():

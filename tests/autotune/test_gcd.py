@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ import ops
 from autotune.check import wrong_elements
 from autotune.gcd import OPERATOR, Scratch
 from ops.variants import variants
+from tests.autotune.double import ROOT, TableMeasure
 from tiling import tuned
 from tiling.gcd import GcdProblem, plan
 from tiling.platform import platform
@@ -108,3 +111,40 @@ def test_values_decide_the_time_of_a_calls_own_tensors():
     assert times[0] is not None
     assert times[1] is not None
     assert times[0].microseconds < times[1].microseconds
+
+
+OTHER_PROCESS = """
+import sys, time
+import torch
+import ops, ops.launch
+a = b = torch.arange(1, 3001, dtype=torch.int16)
+grids = []
+ops.launch.launch = lambda kernel, grid, *_, **__: grids.append(grid)
+ops.gcd(a, b)
+print(grids[-1], flush=True)
+sys.stdin.readline()
+deadline = time.monotonic() + 1.2
+while grids[-1] == grids[0] and time.monotonic() < deadline:
+    ops.gcd(a, b)
+    time.sleep(0.01)
+print(grids[-1], flush=True)
+"""
+
+
+def test_a_tuning_changes_the_launches_of_a_running_process_within_a_second():
+    problem = GcdProblem.dense((3000,), "int16")
+    own = plan(problem, CHIP).grid
+    assert own > 1
+    other = subprocess.Popen(
+        [sys.executable, "-c", OTHER_PROCESS], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert other.stdout.readline().strip() == str(own)
+    fewer = TableMeasure(lambda plan: 1.0 if plan.grid == 1 else 2.0)
+    tuned_to = autotune.tune("gcd", problem, fewer, [{**plan(problem, CHIP).decisions(), "cores": 1}])
+    assert tuned_to.plan.grid == 1
+    other.stdin.write("go\n")
+    other.stdin.flush()
+    assert other.stdout.readline().strip() == "1"
+    assert other.wait(10) == 0

@@ -32,7 +32,7 @@ def write_many(number: int) -> None:
 def tune_many() -> None:
     operators.register(double(Faults()))
     for size in range(1, 11):
-        result = autotune.tune("double", DoubleProblem(size), TableMeasure(lambda block: 300.0 - block))
+        result = autotune.tune("double", DoubleProblem(size), TableMeasure(lambda plan: 300.0 - plan.block))
         assert result.plan.block == 256
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +21,7 @@ from tiling.platform import platform
 
 CHIP = platform()
 PROBLEM = DoubleProblem(1000)
-SLOW_ABOVE_128 = TableMeasure(lambda block: {32: 4.0, 64: 3.0, 128: 2.0, 256: 5.0}.get(block))
+SLOW_ABOVE_128 = TableMeasure(lambda plan: {32: 4.0, 64: 3.0, 128: 2.0, 256: 5.0}.get(plan.block))
 
 
 def by_block(result: autotune.TuneResult) -> dict[int, autotune.Candidate]:
@@ -61,7 +63,7 @@ def test_the_result_is_plain_data(faults: Faults):
 def test_the_winner_does_not_depend_on_the_order_of_candidates(faults: Faults, seed: int):
     blocks = [16, 32, 48, 96, 128, 160, 256]
     random.Random(seed).shuffle(blocks)
-    equal = TableMeasure(lambda block: 2.0 if block in (48, 160) else 3.0)
+    equal = TableMeasure(lambda plan: 2.0 if plan.block in (48, 160) else 3.0)
     result = autotune.tune("double", PROBLEM, equal, [{"block": block} for block in blocks], save=False)
     assert result.plan.block == 160
     assert sorted(faults.runs) == sorted({*blocks, 64})
@@ -75,7 +77,7 @@ def test_plans_serve_as_candidates(faults: Faults):
 
 @pytest.mark.parametrize(("noise", "winner"), [(0.05, 64), (0.01, 128)])
 def test_a_tie_within_the_noise_goes_to_the_heuristic(faults: Faults, noise: float, winner: int):
-    measure = TableMeasure(lambda block: {64: 1.03, 128: 1.0}.get(block, 2.0), noise=noise)
+    measure = TableMeasure(lambda plan: {64: 1.03, 128: 1.0}.get(plan.block, 2.0), noise=noise)
     result = autotune.tune("double", PROBLEM, measure, save=False)
     assert result.plan.block == winner
     assert result.regret == pytest.approx(0.03)
@@ -101,7 +103,7 @@ def test_a_candidate_that_writes_nothing_is_not_saved_by_an_earlier_ones_output(
 
 
 def test_where_the_measure_samples_untouched_elements_do_not_count(faults: Faults):
-    measure = TableMeasure(lambda block: 1.0)
+    measure = TableMeasure(lambda plan: 1.0)
     measure.complete = False
     faults.idle = {128}
     faults.wrong = {256}
@@ -111,7 +113,7 @@ def test_where_the_measure_samples_untouched_elements_do_not_count(faults: Fault
 
 
 def test_a_candidate_without_a_figure_has_the_measures_reason(faults: Faults):
-    result = autotune.tune("double", PROBLEM, TableMeasure(lambda block: None if block == 128 else 1.0))
+    result = autotune.tune("double", PROBLEM, TableMeasure(lambda plan: None if plan.block == 128 else 1.0))
     assert by_block(result)[128].reason == "no figure"
 
 
@@ -156,9 +158,9 @@ def test_the_winner_is_stored_and_resolved(faults: Faults):
 
 def test_a_device_tuning_wins_over_a_model_tuning_and_host_is_not_used(faults: Faults):
     autotune.tune("double", PROBLEM, SLOW_ABOVE_128)
-    autotune.tune("double", PROBLEM, TableMeasure(lambda block: float(block), "host"))
+    autotune.tune("double", PROBLEM, TableMeasure(lambda plan: float(plan.block), "host"))
     assert resolved() == 128
-    autotune.tune("double", PROBLEM, TableMeasure(lambda block: 1000.0 - block, "device"))
+    autotune.tune("double", PROBLEM, TableMeasure(lambda plan: 1000.0 - plan.block, "device"))
     assert resolved() == 256
 
 
@@ -233,7 +235,7 @@ def test_enabled_tunes_on_first_use_and_only_then(faults: Faults):
 
 def test_enabled_blocks_nest(faults: Faults):
     with autotune.enabled(SLOW_ABOVE_128):
-        with autotune.enabled(TableMeasure(lambda block: float(block))):
+        with autotune.enabled(TableMeasure(lambda plan: float(plan.block))):
             assert resolved(DoubleProblem(1 << 20)) == 32
         assert resolved(DoubleProblem(1 << 4)) == 128
 
@@ -255,3 +257,22 @@ def test_an_explicit_tuning_inside_enabled_tunes_once(faults: Faults):
     with autotune.enabled(SLOW_ABOVE_128):
         autotune.tune("double", PROBLEM, SLOW_ABOVE_128)
     assert len(faults.runs) == 4
+
+
+def test_threads_that_meet_a_problem_together_tune_it_once(faults: Faults):
+    with autotune.enabled(SLOW_ABOVE_128), ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: resolved(), range(16))) == [128] * 16
+    assert len(faults.runs) == 4
+
+
+def test_where_the_store_cannot_be_written_first_use_still_tunes_once(
+    faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "occupied").write_text("mine")
+    monkeypatch.setenv(tuned.DIRECTORY_VARIABLE, str(tmp_path / "occupied" / "inside"))
+    with autotune.enabled(SLOW_ABOVE_128):
+        with pytest.warns(RuntimeWarning, match="cannot be"):
+            assert resolved() == 128
+        runs = len(faults.runs)
+        assert resolved() == 128
+    assert len(faults.runs) == runs

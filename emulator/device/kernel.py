@@ -328,7 +328,8 @@ def _runtime_name(symbol: str) -> bool:
 
 @functools.cache
 def _own_sources() -> str:
-    return "".join(Path(module.__file__ or "").read_text() for module in (lowering, loops, native))
+    modules = (module.__file__ or "" for module in (lowering, loops, native))
+    return "".join(Path(file).read_text() for file in (__file__, *modules))
 
 
 def _ub_bytes(text: str) -> int:
@@ -355,6 +356,9 @@ def _compile(text: str) -> tuple[bytes, dict[str, Any]]:
     whole = _merge(body, linked.text) + lowering.entry(name, types)
     # The time goes into the intrinsics, which are compiled elsewhere: optimising what calls them does not pay.
     emitted = native.emit(whole, "device_entry", native.host(), level=0)
+    if native.unresolved([name for name in emitted.externals if not _runtime_name(name)]):
+        # A template may call what the vendor's library lacks in a branch its constants rule out; optimising drops it.
+        emitted = native.emit(whole, "device_entry", native.host())
     listing = {
         "name": name,
         "types": types[SYSTEM_ARGUMENTS:-GRID_ARGUMENTS],

@@ -19,6 +19,7 @@ from emulator import (
     llvm_ir,
     native,
     special,
+    spreading,
     toolchain,
     views,
 )
@@ -28,7 +29,7 @@ from emulator.launcher import Launcher
 
 @functools.cache
 def _own_sources() -> str:
-    modules = (assertions, forwarding, fusion, guards, linalg_ir, llvm_ir, native, special, views)
+    modules = (assertions, forwarding, fusion, guards, linalg_ir, llvm_ir, native, special, spreading, views)
     files = sorted([__file__, *(str(module.__file__) for module in modules)])
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 

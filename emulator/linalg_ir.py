@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator import assertions, forwarding, fusion, guards, special
+from emulator import assertions, forwarding, fusion, guards, special, spreading
 from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.toolchain import save_failed
 
@@ -83,8 +83,9 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     except ValueError as error:
         raise UnsupportedOperationError(kernel, str(error), "linalg", save_failed(kernel, fused)) from None
     refuse_unknown(expanded, kernel)
-    buffers = align(copies_to_loops(forwarding.apply(optimise(fusion.apply(expanded), list(BUFFERISE)))))
-    lowered = optimise(buffers, list(LOWER))
+    buffers = optimise(fusion.apply(expanded), list(BUFFERISE))
+    direct = spreading.apply(forwarding.apply(buffers))
+    lowered = optimise(align(copies_to_loops(direct)), list(LOWER))
     return Lowered(lowered, name, types, safe.arguments, asserted.messages, "GenericAtomic" in text or "atomic" in text)
 
 

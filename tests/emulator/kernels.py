@@ -318,3 +318,25 @@ def running_maximum(x, out, rows, COLUMNS: tl.constexpr):
         where = tl.where(better, row, where)
     tl.store(out + columns, best)
     tl.store(out + COLUMNS + columns, where)
+
+
+@triton.jit
+def spread(x, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AXIS: tl.constexpr):
+    row = tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)
+    place = row[:, None] * columns + column[None, :]
+    mask = (row < rows)[:, None] & (column < columns)[None, :]
+    if AXIS == 0:
+        values = tl.load(x + row, mask=row < rows, care_padding=False)[:, None]
+    else:
+        values = tl.load(x + column, mask=column < columns, care_padding=False)[None, :]
+    tl.store(out + place, tl.broadcast_to(values, (ROWS, COLUMNS)), mask=mask)
+
+
+@triton.jit
+def spread_twice(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.arange(0, ROWS)
+    place = row[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tile = tl.broadcast_to(tl.load(x + row)[:, None], (ROWS, COLUMNS))
+    tl.store(out + place, tile)
+    tl.store(out + ROWS * COLUMNS + place, tile + 1)

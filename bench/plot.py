@@ -175,6 +175,8 @@ def size(rows: list[Row], device: str) -> list[Figure]:
             axes.plot(*_sorted(alone), marker, color=GREY, markersize=4, label=f"{op}, other cases")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    # The floor of a tiny case lies decades below anything that runs.
+    axes.set_ylim(bottom=min(point.p50 or 1.0 for points in families.values() for point in points) / 3)
     axes.set_xlabel("elements of the result")
     axes.set_ylabel("time (us)")
     axes.yaxis.set_major_formatter("{x:g}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tiling import tuned
+from tiling.aside import identity, lock_path, set_aside, warn_unusable
 
 # A writer holds the lock for some milliseconds; whoever waits longer than this waits for a stopped process.
 LOCK_SECONDS = 60.0
@@ -33,7 +34,7 @@ def save(chip: str, entries: Iterable[tuned.Entry], failed: Mapping[str, str] | 
         file.parent.mkdir(parents=True, exist_ok=True)
         if _is_read_only(file):
             raise PermissionError(f"{file} is read-only")
-        with FileLock(tuned.lock_path(file), timeout=LOCK_SECONDS):
+        with FileLock(lock_path(file), timeout=LOCK_SECONDS):
             document = _read_or_set_aside(file, chip)
             document.entries |= {entry.key: entry for entry in entries}
             document.failed |= failed or {}
@@ -62,12 +63,12 @@ def _is_read_only(file: Path) -> bool:
 
 
 def _read_or_set_aside(file: Path, chip: str) -> tuned.Document:
-    seen = tuned.identity(file)
+    seen = identity(file)
     try:
         return tuned.read(file, chip)
     except (tuned.UnusableStoreError, OSError) as error:
-        kept = tuned.set_aside(file, seen)
-        tuned.warn_unusable(file, error, kept)
+        kept = set_aside(file, seen)
+        warn_unusable(file, error, kept)
         if kept is None:
             raise PermissionError(f"an unusable file is in the way and cannot be moved: {error}") from None
         return tuned.Document()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tiling import layout
@@ -112,7 +112,7 @@ class GcdPlan:
     ub: tuple[tuple[str, int], ...]
     tiles: int
     cycles: float
-    reason: str
+    reason: str = field(compare=False)
 
     @property
     def swapped(self) -> bool:

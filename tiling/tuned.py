@@ -22,7 +22,6 @@ second; `reload()` follows it at once.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -31,10 +30,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from tiling.aside import Identity, identity, set_aside_if_free, warn_unusable
 from tiling.platform import Platform
 from tiling.versions import source_hash, toolchain
 
@@ -135,7 +135,7 @@ def directory() -> Path:
 
 def path(chip: str) -> Path:
     """The file that holds the tunings of a chip under this toolchain."""
-    slug = re.sub(r"[^A-Za-z0-9.-]+", "-", toolchain().replace(" ", "-"))
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", toolchain())
     return directory() / f"{chip}-{slug}.json"
 
 
@@ -189,62 +189,6 @@ def read(file: Path, chip: str) -> Document:
         raise UnusableStoreError(str(error) or "nested too deep") from None
 
 
-Identity = tuple[int, int, int]
-
-
-def identity(file: Path) -> Identity | None:
-    """Inode, time and size of a file: what tells one version from the next. None when it cannot be looked at."""
-    try:
-        stat = file.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def lock_path(file: Path) -> Path:
-    """The lock that guards replacing or moving `file`; autotune.store takes it through filelock."""
-    return file.with_name(file.name + ".lock")
-
-
-def set_aside(file: Path, seen: Identity | None) -> Path | None:
-    """Rename an unusable file so that it is kept and no longer in the way. The caller holds the lock.
-
-    Returns the new path, or None when the file is no longer the one `seen` or the directory cannot be written.
-    """
-    if seen is None or identity(file) != seen:
-        return None
-    kept = file.with_name(f"{file.name}.unusable-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{seen[0]}")
-    try:
-        os.rename(file, kept)
-    except OSError:
-        return None
-    return kept
-
-
-def _set_aside_if_free(file: Path, seen: Identity | None) -> Path | None:
-    """`set_aside` under the writers' lock, unless a writer holds it: then that writer deals with the file.
-
-    flock on the same path is what filelock does on POSIX, so the two exclude each other.
-    """
-    try:
-        descriptor = os.open(lock_path(file), os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return set_aside(file, seen)
-    except BlockingIOError:
-        return None
-    finally:
-        os.close(descriptor)
-
-
-def warn_unusable(file: Path, reason: object, kept: Path | None) -> None:
-    """The one warning a file that cannot be used gives."""
-    fate = f"kept as {kept.name}" if kept else "left where it is"
-    warnings.warn(f"tunings in {file} are ignored ({reason}); the file is {fate}", RuntimeWarning, stacklevel=3)
-
-
 # --- what this process knows ------------------------------------------------------------------------------------------
 
 
@@ -269,7 +213,7 @@ class _Book:
         try:
             entries = read(file, self.chip).entries
         except (UnusableStoreError, OSError) as error:
-            kept = _set_aside_if_free(file, seen)
+            kept = set_aside_if_free(file, seen)
             if kept:
                 self.seen = None
             warn_unusable(file, error, kept)
@@ -414,12 +358,23 @@ def resolve(op: str, problem: Problem, platform: Platform, plan_function: PlanFu
             if plan is not None:
                 return plan
         try:
-            return plan_function(problem, platform, **entry.decisions)
+            return _explained(plan_function(problem, platform, **entry.decisions), entry)
         except (ValueError, TypeError) as error:
             if own and entry.key not in _state.unfit:
                 _state.unfit.add(entry.key)
                 warnings.warn(f"a stored tuning of {op} does not suit {key}: {error}", RuntimeWarning, stacklevel=2)
     return None if asked else _ask(op, problem, platform, plan_function)
+
+
+def _explained(plan: PlanT, entry: Entry) -> PlanT:
+    """The plan, saying that it was tuned where it would say why the heuristic chose it."""
+    if not is_dataclass(plan) or isinstance(plan, type) or "reason" not in {f.name for f in fields(plan)}:
+        return plan
+    reason = (
+        f"tuned on {entry.problem} by {entry.measure} ({entry.device}): {entry.microseconds:.4g} us, "
+        f"the heuristic {entry.heuristic_microseconds:.4g} us"
+    )
+    return replace(plan, reason=reason)
 
 
 def _ask(op: str, problem: Problem, platform: Platform, plan_function: PlanFunction[PlanT]) -> PlanT | None:

@@ -88,6 +88,7 @@ def test_tuning_a_call_changes_its_plan_and_not_its_data():
     assert result.stored == tuned.path(CHIP.chip)
     now = ops.plan_as_strided(x, (50, 64), (80, 1), 3)
     assert now == result.plan
+    assert "because tuned on as_strided/4/50x64/80x1/3/4 by model (cycle model of Ascend910B3" in repr(now)
     assert torch.equal(ops.as_strided(x, (50, 64), (80, 1), 3), torch.as_strided(x, (50, 64), (80, 1), 3))
 
 

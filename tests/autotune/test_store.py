@@ -16,7 +16,7 @@ import autotune
 from autotune import operators, store
 from tests.autotune.double import ROOT, DoubleProblem, Faults, TableMeasure, double
 from tests.tiling.test_tuned import Row, document, entry, plan
-from tiling import tuned
+from tiling import aside, tuned
 from tiling.platform import platform
 
 CHIP = platform()
@@ -84,7 +84,7 @@ def test_two_processes_tuning_the_same_problems_at_once_store_each_once():
 READER = """
 import sys, time
 from tests.tiling.test_tuned import CHIP, Row, plan
-from tiling import tuned
+from tiling import aside, tuned
 def now():
     found = tuned.resolve("row", Row(1000), CHIP, plan)
     return found.block if found else None
@@ -155,7 +155,7 @@ def test_a_lock_that_is_never_free_is_given_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(store, "LOCK_SECONDS", 0.1)
     tuned.directory().mkdir(parents=True)
     started = time.monotonic()
-    with FileLock(tuned.lock_path(tuned.path(CHIP.chip))), pytest.warns(RuntimeWarning, match="cannot be stored"):
+    with FileLock(aside.lock_path(tuned.path(CHIP.chip))), pytest.warns(RuntimeWarning, match="cannot be stored"):
         assert store.save(CHIP.chip, [entry(Row(1), 16)]) is None
     assert time.monotonic() - started < 5
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tiling import tuned, versions
+from tiling import aside, tuned, versions
 from tiling.platform import Platform, platform
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,7 +223,7 @@ def test_at_most_one_stat_a_second(monkeypatch):
     tuned.reload()
     resolve(Row(1000))
     stats = []
-    monkeypatch.setattr(tuned, "identity", lambda file, real=tuned.identity: stats.append(file) or real(file))
+    monkeypatch.setattr(tuned, "identity", lambda file, real=aside.identity: stats.append(file) or real(file))
     start = time.monotonic()
     for _ in range(20_000):
         tuned.generation()
@@ -300,16 +300,16 @@ def test_a_file_a_writer_is_busy_with_is_left_to_the_writer():
     file = tuned.path(CHIP.chip)
     file.parent.mkdir(parents=True)
     file.write_text("garbage")
-    with filelock.FileLock(tuned.lock_path(file)), pytest.warns(RuntimeWarning, match="left where it is"):
+    with filelock.FileLock(aside.lock_path(file)), pytest.warns(RuntimeWarning, match="left where it is"):
         assert reloaded(Row(1000)) is None
     assert file.read_text() == "garbage"
 
 
 def test_a_file_replaced_in_between_is_not_moved_aside():
     file = store()
-    seen = tuned.identity(file)
+    seen = aside.identity(file)
     store(entry(Row(1000), 16))
-    assert tuned.set_aside(file, seen) is None
+    assert aside.set_aside(file, seen) is None
     assert file.exists()
 
 

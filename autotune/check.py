@@ -32,9 +32,9 @@ class Check:
         """Flat positions to compare: all of them, or both ends and a fixed sample in between."""
         elements = self.scratch.out.numel()
         if elements <= COMPARED:
-            return torch.arange(elements)
-        ends = torch.arange(SAMPLED // 4)
-        between = torch.randint(elements, (SAMPLED,), generator=torch.Generator().manual_seed(0))
+            return torch.arange(elements, device="cpu")
+        ends = torch.arange(SAMPLED // 4, device="cpu")
+        between = torch.randint(elements, (SAMPLED,), generator=torch.Generator().manual_seed(0), device="cpu")
         return torch.cat([ends, between, elements - 1 - ends])
 
     @cached_property

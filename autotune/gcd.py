@@ -105,11 +105,13 @@ def _filled(tensor: torch.Tensor, bound: int, generator: torch.Generator) -> tor
     flat = _flat(tensor)
     count, dtype = flat.numel(), flat.dtype
     if dtype == torch.bool:
-        values = torch.randint(0, 2, (count,), generator=generator).bool()
+        values = torch.randint(0, 2, (count,), generator=generator, device="cpu").bool()
     elif dtype.is_floating_point:
-        values = torch.randint(-bound, bound, (count,), generator=generator).to(dtype)
+        values = torch.randint(-bound, bound, (count,), generator=generator, device="cpu").to(dtype)
     else:
-        values = torch.randint(0, 256, (count * dtype.itemsize,), generator=generator, dtype=torch.uint8).view(dtype)
+        values = torch.randint(
+            0, 256, (count * dtype.itemsize,), generator=generator, dtype=torch.uint8, device="cpu"
+        ).view(dtype)
     flat.copy_(values)
     return tensor
 

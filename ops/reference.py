@@ -41,7 +41,7 @@ def gcd_reference(self: torch.Tensor, other: torch.Tensor, out_dtype: torch.dtyp
     """
     compute = torch.result_type(self, other)
     self, other = torch.broadcast_tensors(self.to(compute), other.to(compute))
-    g = np.gcd(_magnitude(self), _magnitude(other))
+    g = np.asarray(np.gcd(_magnitude(self), _magnitude(other)))  # a scalar for 0-d operands
     if compute.is_floating_point:
         finite = (torch.isfinite(self) & torch.isfinite(other)).numpy()
         # Exact but for 2^64 - 1, which rounds to 2^64.
@@ -64,11 +64,11 @@ def _magnitude(values: torch.Tensor) -> np.ndarray[Any, Any]:
 def _bits(magnitude: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor:
     """Integers modulo 2^n as `dtype`."""
     size = dtype.itemsize
-    return torch.from_numpy(magnitude.astype(_UNSIGNED[size])).view(_TORCH_INTEGER[size]).view(dtype)
+    return torch.from_numpy(np.asarray(magnitude.astype(_UNSIGNED[size]))).view(_TORCH_INTEGER[size]).view(dtype)
 
 
 def _from_float(value: np.ndarray[Any, Any], compute: torch.dtype, out_dtype: torch.dtype) -> torch.Tensor:
     if out_dtype.is_floating_point or out_dtype.is_complex:
-        return torch.from_numpy(value).to(compute).to(out_dtype)
+        return torch.from_numpy(np.asarray(value)).to(compute).to(out_dtype)
     inside = value < 2.0**64  # false for NaN and for 2^64, both of which are stored as 0
     return _bits(np.where(inside, np.where(inside, value, 0).astype(np.uint64), np.uint64(0)), out_dtype)

@@ -32,7 +32,8 @@ def random_storage(rng: random.Random, elements: int, dtype: torch.dtype) -> tor
 
 def storage_bytes(tensor: torch.Tensor) -> np.ndarray:
     """The whole storage behind a tensor, as rows of its dtype's bytes."""
-    raw = np.frombuffer(bytes(tensor.untyped_storage()), dtype=np.uint8)
+    storage = tensor.untyped_storage()
+    raw = np.frombuffer(ctypes.string_at(storage.data_ptr(), storage.nbytes()), dtype=np.uint8)
     itemsize = tensor.dtype.itemsize
     return raw[: raw.size // itemsize * itemsize].reshape(-1, itemsize)
 

@@ -6,12 +6,15 @@ and every documented path of as_strided, from 1 to 2^26 elements.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from tiling.layout import contiguous_strides
 
 Shape = tuple[int, ...]
 
@@ -210,14 +213,57 @@ def add_selection_arguments(parser: Any) -> None:
     parser.add_argument("--dtypes", default="", help="only these dtypes, separated by commas")
     parser.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose id contains it")
     parser.add_argument("--cases", metavar="FILE", help="a JSON list of cases in place of the default one")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="AxB",
+        help="results of this shape in place of the default list, for each --op and each of --dtypes; repeatable",
+    )
+    parser.add_argument("--stride", metavar="AxB", help="with --shape: strides of as_strided (default contiguous)")
     parser.add_argument("--max-elements", type=int, metavar="N", help="only cases of at most N elements")
 
 
 def selected(args: Any, default: list[Case]) -> list[Case]:
     """The cases that the options of `add_selection_arguments` leave of the default list."""
-    cases = load_cases(Path(args.cases)) if args.cases else default
     dtypes = [name for name in args.dtypes.split(",") if name]
+    if args.shape:
+        default = shaped_cases(args.op or ["gcd", "as_strided"], dtypes or ["int32"], args.shape, args.stride)
+    cases = load_cases(Path(args.cases)) if args.cases else default
     return select(cases, ops=args.op, dtypes=dtypes, names=args.case, max_elements=args.max_elements)
+
+
+def shaped_cases(ops: Iterable[str], dtypes: Iterable[str], shapes: Iterable[str], stride: str | None) -> list[Case]:
+    """ops x dtypes x shapes: gcd of two contiguous tensors, as_strided with the given or contiguous strides.
+
+    >>> [case.id for case in shaped_cases(["gcd"], ["int8", "int16"], ["3x4"], None)]
+    ['gcd/int8/3x4', 'gcd/int16/3x4']
+
+    Raises CaseError for a shape that is none and for a dtype the operator does not take.
+    """
+    made: list[Case] = []
+    for op, dtype, text in itertools.product(ops, dtypes, shapes):
+        if dtype not in (GCD_DTYPES if op == "gcd" else ITEM_BYTES):
+            raise CaseError(f"{op} of {dtype}: expected one of {', '.join(GCD_DTYPES if op == 'gcd' else ITEM_BYTES)}")
+        size = _numbers(text)
+        if op == "gcd":
+            made.append(GcdCase(text, (dtype, dtype), (size, size)))
+            continue
+        strides = contiguous_strides(size) if stride is None else _numbers(stride)
+        if len(strides) != len(size):
+            raise CaseError(f"strides {stride} for shape {text}: expected {len(size)} numbers")
+        made.append(AsStridedCase(text if stride is None else f"{text} by {stride}", dtype, size, strides))
+    return made
+
+
+def _numbers(text: str) -> Shape:
+    try:
+        values = tuple(int(part) for part in text.split("x"))
+    except ValueError:
+        raise CaseError(f"{text!r} is no shape: expected numbers such as 1000x64") from None
+    if min(values) < 0:
+        raise CaseError(f"{text!r}: sizes and strides are not negative")
+    return values
 
 
 MILLION = 1_000_000

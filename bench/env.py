@@ -108,6 +108,7 @@ def _device() -> tuple[dict[str, str], str]:
     """The device section and the project's cache directory; a broken installation is reported, not raised."""
     try:
         from ops import device as devices
+        from tiling import tuned
     except ImportError as error:
         return {"runs on": f"nothing: {error}", "CANN": _cann()}, "unknown"
     device = devices.default_device()
@@ -117,6 +118,7 @@ def _device() -> tuple[dict[str, str], str]:
         "plans for": f"{platform.chip}: {platform.vector_cores} vector cores, {platform.ub_bytes} bytes of UB",
         "cost profile": platform.profile,
         "profile file": _file(devices.profile_path(platform.chip)),
+        "stored tunings": _file(tuned.path(platform.chip)),
         "CANN": _cann(),
     }
     return section, str(platformdirs.user_cache_dir(devices.APPLICATION))

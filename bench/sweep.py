@@ -1,8 +1,8 @@
 """Many cases, each checked and measured: resumable, in parallel, over several devices.
 
 What is finished is in a journal at once, so Ctrl-C or a kill loses at most the rows in work, and the same command goes
-on from there; rows whose operator, toolchain, chip or costs have changed are measured anew. Under
-`torchrun --nproc-per-node=N -m bench sweep` the rows are split over N devices (or processes) and merged.
+on from there. When this project's source, the toolchain, the chip or its costs have changed, all is measured anew.
+Under `torchrun --nproc-per-node=N -m bench sweep` the rows are split over N devices (or processes) and merged.
 
 Measures: device (kernel time on an NPU), model (modelled cycles of the compiled kernels), host (wall clock, which on a
 CPU is the emulator's), auto (device on an NPU, else model). --regret measures every candidate plan of each case and

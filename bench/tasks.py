@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +19,10 @@ from bench.providers import MEMORY_FLOOR, PROJECT, PROVIDERS, describe_plan
 from bench.results import Row, stamp
 from bench.timing import gigabytes_per_second
 from ops import device as devices
-from tiling.versions import source_hash, toolchain
+from tiling.versions import toolchain
+
+SOURCES = ("ops", "tiling", "autotune", "emulator")
+SUFFIXES = (".py", ".cpp", ".h", ".inc")
 
 MEASURES = ("auto", "device", "model", "host")
 
@@ -46,10 +51,21 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Names the task in a journal: changes with the operator's source, the toolchain, the chip and its costs."""
+        """Names the task in a journal: changes with this project's source, the toolchain, the chip and its costs."""
         platform = devices.platform_of(devices.default_device())
-        parts = [self.to_json(), source_hash(self.case.op), toolchain(), platform.chip, platform.profile]
+        parts = [self.to_json(), sources(), toolchain(), platform.chip, platform.profile]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def sources() -> str:
+    """Hash of every source that a figure may depend on: operators, tiling, tuner, emulator, and this file."""
+    root = Path(__file__).resolve().parent.parent
+    files = [path for package in SOURCES for path in (root / package).rglob("*") if path.suffix in SUFFIXES]
+    digest = hashlib.sha256()
+    for path in sorted([*files, Path(__file__).resolve()]):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def resolve(measure: str) -> str:

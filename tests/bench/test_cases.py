@@ -91,6 +91,38 @@ def test_selection() -> None:
         cases.select(listed, dtypes=["float64"])
 
 
+def test_shapes_times_dtypes_times_operators() -> None:
+    parser = argparse.ArgumentParser()
+    cases.add_selection_arguments(parser)
+    args = parser.parse_args(["--shape", "3x4", "--shape", "7", "--dtypes", "int8,int16"])
+    made = cases.selected(args, [])
+    assert [case.id for case in made if case.op == "gcd"] == [
+        "gcd/int8/3x4",
+        "gcd/int8/7",
+        "gcd/int16/3x4",
+        "gcd/int16/7",
+    ]
+    assert AsStridedCase("3x4", "int8", (3, 4), (4, 1)) in made
+    args = parser.parse_args(["--op", "as_strided", "--dtypes", "float64", "--shape", "3x4", "--stride", "1x3"])
+    assert cases.selected(args, []) == [AsStridedCase("3x4 by 1x3", "float64", (3, 4), (1, 3))]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--shape 3xx4", "is no shape"),
+        ("--shape -3x4", "is no shape|not negative"),
+        ("--shape 3x4 --op gcd --dtypes float64", "gcd of float64"),
+        ("--shape 3x4 --op as_strided --stride 1", "expected 2 numbers"),
+    ],
+)
+def test_wrong_shapes_are_refused(options: str, message: str) -> None:
+    parser = argparse.ArgumentParser()
+    cases.add_selection_arguments(parser)
+    with pytest.raises(CaseError, match=message):
+        cases.selected(parser.parse_args(options.replace("--shape -", "--shape=-").split()), [])
+
+
 def test_case_file(tmp_path: Path) -> None:
     path = tmp_path / "cases.json"
     path.write_text(json.dumps([cases.case_to_json(case) for case in cases.compare_cases()]))

@@ -156,7 +156,7 @@ def test_task_keys_follow_what_a_figure_depends_on(monkeypatch: pytest.MonkeyPat
     assert Task(case, "model").key == first
     others = [Task(case, "host"), Task(case, "model", tune=True), Task(GcdCase("y", case.dtypes, case.shapes), "model")]
     assert len({first, *(task.key for task in others)}) == 4
-    monkeypatch.setattr(tasks, "source_hash", lambda op: "changed")
+    monkeypatch.setattr(tasks, "sources", lambda: "changed")
     assert Task(case, "model").key != first
     assert Task.from_json(json.loads(json.dumps(others[1].to_json()))) == others[1]
 

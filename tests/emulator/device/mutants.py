@@ -42,10 +42,15 @@ class Call:
 
 
 class Source:
-    """A module as lines, with its calls and buffers."""
+    """A module as lines, with its calls and buffers.
 
-    def __init__(self, text: str) -> None:
+    `executed` has the lines (from 0) of calls, flags and barriers that the test's data reach: breaking others shows
+    nothing about the checks.
+    """
+
+    def __init__(self, text: str, executed: frozenset[int] | None = None) -> None:
         self.lines = text.split("\n")
+        self.executed = frozenset(range(len(self.lines))) if executed is None else executed
         self.address: dict[int, int] = {}  # line of a pointer_cast -> address
         self.size: dict[int, int] = {}
         self.calls: list[Call] = []
@@ -75,7 +80,21 @@ class Source:
                 memory = [
                     known.get(value, nothing) for value, kind in zip(values, kinds, strict=True) if kind == "memref"
                 ]
-                self.calls.append(Call(at, found[1], values, tuple(memory)))
+                if at in self.executed:
+                    self.calls.append(Call(at, found[1], values, tuple(memory)))
+
+    def synchronisation(self, text: str) -> Iterator[tuple[int, str]]:
+        """Executed lines with this text in them."""
+        return ((at, line) for at, line in enumerate(self.lines) if text in line and at in self.executed)
+
+    def used(self) -> list[int]:
+        """Buffers that executed calls read or give results in; scratch that a template may leave alone is not among."""
+        found: dict[int, None] = {}
+        for call in self.calls:
+            reads, writes = call.roles()
+            for one in (*reads, *writes[:1]):
+                found.update(dict.fromkeys(sorted(one.buffers)))
+        return list(found)
 
     def addresses(self, operands: Iterable[Memory]) -> frozenset[int]:
         """Addresses of some operands; all there are if one of them is the result of a loop or branch."""
@@ -116,9 +135,8 @@ def _bytes(shape: str) -> int:
 
 def barrier(source: Source) -> Iterator[Mutant]:
     """A dropped barrier of the vector pipe."""
-    for at, line in enumerate(source.lines):
-        if "pipe_barrier[<PIPE_V>]" in line:
-            yield Mutant("dropped barrier", at + 1, source.without(at), _orders_nothing(source, at))
+    for at, _ in source.synchronisation("pipe_barrier[<PIPE_V>]"):
+        yield Mutant("dropped barrier", at + 1, source.without(at), _orders_nothing(source, at))
 
 
 def _orders_nothing(source: Source, at: int) -> str:
@@ -151,7 +169,7 @@ _DMA = ("load", "stor")
 
 def flag_pair(source: Source) -> Iterator[Mutant]:
     """A set_flag and the wait for it, both dropped."""
-    for at, line in enumerate(source.lines):
+    for at, line in source.synchronisation("set_flag["):
         if found := re.search(r"set_flag\[(<\w+>, <\w+>, <\w+>)\]", line):
             indent = len(line) - len(line.lstrip())
             for later in range(at + 1, len(source.lines)):
@@ -167,27 +185,27 @@ def direction(source: Source) -> Iterator[Mutant]:
     """Every flag from one pipe to another dropped."""
     for pair in sorted(set(re.findall(r"set_flag\[(<\w+>, <\w+>)", "\n".join(source.lines)))):
         gone = [at for at, line in enumerate(source.lines) if f"_flag[{pair}" in line]
+        if source.executed.isdisjoint(gone):
+            continue
         yield Mutant(f"dropped all flags {pair}", gone[0] + 1, source.without(*gone))
 
 
 def lone_set(source: Source) -> Iterator[Mutant]:
     """A set_flag dropped: somebody waits for ever."""
-    for at, line in enumerate(source.lines):
-        if "set_flag[" in line:
-            yield Mutant("dropped set", at + 1, source.without(at))
+    for at, _ in source.synchronisation("set_flag["):
+        yield Mutant("dropped set", at + 1, source.without(at))
 
 
 def lone_wait(source: Source) -> Iterator[Mutant]:
     """A wait_flag dropped."""
-    for at, line in enumerate(source.lines):
-        if "wait_flag[" in line:
-            yield Mutant("dropped wait", at + 1, source.without(at))
+    for at, _ in source.synchronisation("wait_flag["):
+        yield Mutant("dropped wait", at + 1, source.without(at))
 
 
 def late_wait(source: Source) -> Iterator[Mutant]:
     """A wait moved behind the call it protects: one that shares a buffer with the call before the matching set."""
     calls = {call.line: source.addresses(call.memory) for call in source.calls}
-    for at, line in enumerate(source.lines):
+    for at, line in source.synchronisation("wait_flag["):
         found = re.search(r"wait_flag(\[.*\])", line)
         if not found:
             continue
@@ -220,24 +238,31 @@ def overlapping(source: Source) -> Iterator[Mutant]:
 
 def unaligned(source: Source) -> Iterator[Mutant]:
     """A buffer put 8 bytes further."""
-    for buffer, address in source.address.items():
-        yield Mutant("unaligned buffer", buffer + 1, source.moved(buffer, address + 8))
+    for buffer in source.used():
+        yield Mutant("unaligned buffer", buffer + 1, source.moved(buffer, source.address[buffer] + 8))
 
 
 def beyond(source: Source) -> Iterator[Mutant]:
     """A buffer put over the end of the unified buffer."""
-    for buffer, size in source.size.items():
-        if size > 32:
+    for buffer in source.used():
+        if source.size[buffer] > 32:
             yield Mutant("buffer beyond the end", buffer + 1, source.moved(buffer, 196_608 - 32))
 
 
 def one_buffer(source: Source) -> Iterator[Mutant]:
     """Double buffering with one buffer."""
+    loaded = {buffer for call in source.calls if call.name.startswith("load") for buffer in call.memory[-1].buffers}
+    waits = any("<PIPE_V>, <PIPE_S>" in line for _, line in source.synchronisation("wait_flag["))
     for at, line in enumerate(source.lines):
         if found := re.match(r"(\s+%\w+ = arith\.select %\w+, )(%\w+), (%\w+)( : memref.*)$", line):
-            yield Mutant(
-                "one buffer for two", at + 1, source.replaced(at, f"{found[1]}{found[2]}, {found[2]}{found[4]}")
+            pair = {k for k, other in enumerate(source.lines) if re.match(rf"\s+({found[2]}|{found[3]}) = hivm", other)}
+            if pair.isdisjoint(source.used()):
+                continue
+            harmless = (
+                "the scalar unit waits for the vector pipe before it loads again" if waits and pair & loaded else ""
             )
+            broken = source.replaced(at, f"{found[1]}{found[2]}, {found[2]}{found[4]}")
+            yield Mutant("one buffer for two", at + 1, broken, harmless)
 
 
 def short_transfer(source: Source) -> Iterator[Mutant]:
@@ -263,7 +288,11 @@ def short_transfer(source: Source) -> Iterator[Mutant]:
 
 def shifted_address(source: Source) -> Iterator[Mutant]:
     """Global memory read or written one element further."""
+    last = max(source.executed)
     for at, line in enumerate(source.lines):
+        following = next((call.line for call in source.calls if call.line > at), last)
+        if following - at > 12 or not any(following - 12 < call.line for call in source.calls):
+            continue
         if found := re.search(r"reinterpret_cast %arg\d+ to offset: \[(%\w+)\]", line):
             yield Mutant(
                 "shifted address",
@@ -279,7 +308,11 @@ def shifted_address(source: Source) -> Iterator[Mutant]:
 
 def cast_mode(source: Source) -> Iterator[Mutant]:
     """A rounding mode exchanged for another."""
+    integral: frozenset[int] = frozenset()  # buffers of the last rounding
     for call in source.calls:
+        rounds = call.name.startswith("vcast_float_to_float")
+        harmless = "" if rounds or integral.isdisjoint(call.memory[0].buffers) else "its operand is rounded already"
+        integral = call.memory[-1].buffers if rounds else frozenset()
         if re.match(r"vcast_float_to_(float|int\w+)_\dd_with_mode", call.name):
             given = call.values[-1]
             old = next(line for line in source.lines if line.strip().startswith(f"{given} = arith.constant"))
@@ -287,7 +320,7 @@ def cast_mode(source: Source) -> Iterator[Mutant]:
             lines = list(source.lines)
             lines[call.line] = lines[call.line].replace(f"{given})", "%mutant)", 1)
             lines[call.line : call.line] = [f"    %mutant = arith.constant {3 if mode != 3 else 2} : i32"]
-            yield Mutant("wrong cast mode", call.line + 1, "\n".join(lines))
+            yield Mutant("wrong cast mode", call.line + 1, "\n".join(lines), harmless)
 
 
 _OTHER = {"vadd_": "vsub_", "vsub_": "vadd_", "vmul_": "vadd_", "vmax_": "vmin_", "vmin_": "vmax_"}
@@ -327,9 +360,9 @@ GENERATORS: tuple[Callable[[Source], Iterator[Mutant]], ...] = (
 )
 
 
-def mutants(text: str, per_kind: int) -> list[Mutant]:
-    """At most `per_kind` mutants of each kind, spread over the module."""
-    source = Source(text)
+def mutants(text: str, per_kind: int, executed: frozenset[int] | None = None) -> list[Mutant]:
+    """At most `per_kind` mutants of each kind, spread over the lines of the module that are executed."""
+    source = Source(text, executed)
     chosen = []
     for generate in GENERATORS:
         found = list(generate(source))

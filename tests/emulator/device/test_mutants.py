@@ -6,16 +6,18 @@ missed mutants were looked at while the checks were written, those under `held_o
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import emulator
 import ops
-from emulator.device import DeviceCheckError, Kernel, load
+from emulator import cycles
+from emulator.device import DeviceCheckError, Kernel, load, runtime
 from emulator.errors import EmulatorError
 from tests.emulator.device.mutants import Mutant, mutants
 from tiling import as_strided as tiling_as_strided
@@ -29,16 +31,18 @@ Call = Callable[[], int]
 
 
 def gcd_call(dtype: torch.dtype, n: int = 9001) -> Call:
-    """Wrong elements of a gcd over several tiles, the last one partial."""
+    """Wrong elements of a gcd over several tiles, the last one partial, with values for every branch of the kernel."""
     generator = torch.Generator().manual_seed(n)
-    limit = 2**23 if dtype.is_floating_point else torch.iinfo(dtype).max
+    limit = 2**62 if dtype.is_floating_point else torch.iinfo(dtype).max
     x, y = (torch.randint(1 - limit if dtype.is_signed else 0, limit, (n,), generator=generator) for _ in "xy")
-    x[: n // 4] %= 100  # a part with small values: other branches, fewer steps
-    y[: n // 4] %= 100
-    want = torch.gcd(x.abs(), y.abs()).to(dtype)
+    for operand in (x, y):
+        operand[: n // 4] %= 100  # other branches, fewer steps
+        operand[n // 4 : n // 2] %= 2**20
     x, y = x.to(dtype), y.to(dtype)
     if dtype.is_floating_point:  # a fraction is cut off, toward zero
         x, y = (one + one.sign() * 0.75 * (one.abs() < 1000) for one in (x, y))
+    want = torch.from_numpy(np.asarray([math.gcd(int(a), int(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)]))
+    want = want.to(dtype)
     automatic = ops.plan_gcd(x, y)
     plan = tiling_gcd.plan(automatic.problem, platform(), **{**automatic.decisions(), "cores": CORES})
 
@@ -70,7 +74,7 @@ DEVELOPED: dict[str, Callable[[], Call]] = {
     "gcd int16": lambda: gcd_call(torch.int16),
     "gcd int8": lambda: gcd_call(torch.int8),
     "as_strided rows": lambda: view_call((640, 500), (600, 1), 3),
-    "as_strided gather": lambda: view_call((3000, 8), (1, 1), 0),
+    "as_strided gather": lambda: view_call((300, 9, 3), (41, 4, 1), 5),
 }
 HELD_OUT: dict[str, Callable[[], Call]] = {
     "gcd int32": lambda: gcd_call(torch.int32),
@@ -82,21 +86,15 @@ HELD_OUT: dict[str, Callable[[], Call]] = {
 }
 
 
-def module_of(call: Call, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The one module that a call runs, which must be right as it is."""
-    seen: list[str] = []
-    original = Kernel.run
-
-    def run(kernel: Kernel, *arguments: Any, **options: Any) -> Any:
-        seen.append(kernel.text)
-        return original(kernel, *arguments, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Kernel, "run", run)
-        with emulator.route("device"):
-            assert call() == 0
-    assert len(seen) == 1
-    return seen[0]
+def module_of(call: Call) -> tuple[str, frozenset[int]]:
+    """The one module that a call runs, which must be right as it is, and the lines (from 0) that it executes."""
+    with cycles.record(platform().costs, cores=CORES) as report:
+        assert call() == 0
+    (launch,) = report.launches
+    executed: set[int] = set()
+    for stream in launch.streams:
+        executed |= {event.line - 1 for event in (runtime.Event * len(stream)).from_buffer_copy(stream.events)}
+    return launch.kernel.text, frozenset(executed)
 
 
 def judge(mutant: Mutant, call: Call, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -122,7 +120,8 @@ def rate(
     missed = []
     for name, make in group.items():
         call = make()
-        for mutant in mutants(module_of(call, monkeypatch), per_kind):
+        text, executed = module_of(call)
+        for mutant in mutants(text, per_kind, executed):
             fate = judge(mutant, call, monkeypatch)
             if fate == "missed" and mutant.harmless:
                 fate = "harmless"

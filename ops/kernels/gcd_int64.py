@@ -114,7 +114,7 @@ def gcd_words(ah, al, bh, bl):
     for _pair in range(pairs_a):
         ah, al, alf, af = _step_a(ah, al, alf, af, bh, bl, blf, bf)
         bh, bl, blf, bf = _step_a(bh, bl, blf, bf, ah, al, alf, af)
-    high_a = ah + bh  # right for every lane that finished in A
+    high_a = ah + bh  # right for every lane that finished in A, as one from 2^54 on has
     for _pair in range(_pairs_b(top) - pairs_a):
         al, af = _step_b(al, af, bl, bf)
         bl, bf = _step_b(bl, bf, al, af)
@@ -122,8 +122,10 @@ def gcd_words(ah, al, bh, bl):
     open_lane = af * bf
     total = al + bl
     total_f = af + bf
+    # total_f is high + low / 2^32 rounded: below 2^54 within 2^-3, so that the high limb is the nearest integer. B,
+    # which keeps no high limb, may find a gcd of up to 2^53.
     high_b = round_to_integer(total_f - total.to(tl.float32) * _SCALE).to(tl.int32)
-    high = tl.where(tl.abs(total_f) >= 1048576.0, high_a, high_b)
+    high = tl.where(tl.abs(total_f) >= 4194304.0, high_a, high_b)
     high = high + (total >> 31)  # balanced limbs to two's complement words
     sign = high >> 31
     flip = sign * 2 + 1

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 import torch
 
 import ops
+import tiling.gcd
 from ops.reference import gcd_reference
 from tests.ops.gcd_asserts import assert_gcd, assert_same
 from tests.ops.gcd_inputs import DTYPES, FLOATS, adversarial, adversarial_int64, random_pairs
 from tiling.gcd_tiles import linear_tiles
+from tiling.platform import platform
 
 RANDOM_PAIRS = 1_000_000
 
@@ -101,6 +104,34 @@ def test_int64_corners_beside_small_tiles() -> None:
         parts.append(small + start)
     pairs = torch.cat(parts, dim=1)
     assert_gcd(ops.gcd(pairs[0], pairs[1]), pairs[0], pairs[1])
+
+
+@pytest.mark.parametrize("nearly", [False, True], ids=["up to 2^k", "a little below 2^k"])
+def test_int64_gcds_as_large_as_their_operands(nearly: bool) -> None:
+    """Equal pairs, multiples and large common factors, one tile for each bound 2^k.
+
+    Which phase finds such a gcd, and from which numbers its high word is then made, depends on the tile's maximum.
+    """
+    block = linear_tiles("int64")[-1].cols
+    rng = random.Random(52)
+    first, second = [], []
+    for power in range(40, 64):
+        top = 2**power - (2 ** (power - 11) if nearly else 1)
+        pairs = [(top, top), (top, -top), (top, 0), (top // 2, top // 2 * 2), (top // 3 * 3, top // 3)]
+        while len(pairs) < block:
+            low = 2 ** rng.randrange(power - 6, power)
+            shared = min(rng.choice([low, low + 1, rng.randrange(low, 2 * low), 2 * low - 1]), top)
+            times = [rng.randint(1, top // shared) for _ in range(2)]
+            times = rng.choice([(1, 1), (1, times[0]), (times[1], 1), times])
+            pairs.append((shared * times[0] * rng.choice([1, -1]), shared * times[1] * rng.choice([1, -1])))
+        first += [a for a, _ in pairs]
+        second += [b for _, b in pairs]
+    a, b = torch.tensor(first), torch.tensor(second)
+    chosen = ops.plan_gcd(a, b)
+    small = tiling.gcd.plan(chosen.problem, platform(), rows=1, cols=block, parts=1)
+    expected = torch.tensor([math.gcd(x, y) for x, y in zip(first, second, strict=True)])
+    assert_same(ops.gcd(a, b, plan=small), expected, a, b)
+    assert_same(ops.gcd(a, b), expected, a, b)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=name)

@@ -149,6 +149,5 @@ def test_mutants_of_kernels_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [*DEVELOPED, *HELD_OUT])
-def test_many_mutants(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    check({name: {**DEVELOPED, **HELD_OUT}[name]}, 8, monkeypatch)
+def test_many_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check({**DEVELOPED, **HELD_OUT}, 4, monkeypatch) >= 350

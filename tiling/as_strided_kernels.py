@@ -178,17 +178,24 @@ def repeat(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate 
     step, column_tiles = pieces(length, columns, outer.count * copies, cores, align)
     run, runs = pieces(copies, copies, outer.count * column_tiles, cores, lines)
     stores = -(-run // lines)
+    spread = vector_cycles(platform, lines * columns, max(view.width, 2))
+    if view.width == 1:  # spread as two-byte floats
+        spread += vector_cycles(platform, columns, 2, "vconv") + vector_cycles(platform, lines * columns, 2, "vconv")
     work = Work(
         outer.count * runs * column_tiles,
         Transfer(1, 1, step * view.width),
         Transfer(1, min(lines, run), step * view.width),
-        vector=vector_cycles(platform, lines * columns, view.width),
+        vector=spread if lines > 1 else 0.0,
         stores=stores,
         # Each store is issued by the scalar unit, which decodes nothing for it: a quarter of a loop turn.
         scalar=stores * platform.cost("loop_scalar") / 4,
     )
     args = (column_tiles, runs, copies, run, inner, inner * length, length, step)
-    ub = (("2 rows", 2 * blocks(columns, view.width)), ("2 spread", 2 * lines * blocks(columns, view.width)))
+    ub: Buffers = (("2 rows", 2 * blocks(columns, view.width)),)
+    if lines > 1:
+        ub = (*ub, ("2 spread", 2 * lines * blocks(columns, view.width)))
+        if view.width == 1:
+            ub = (*ub, ("as halves", (lines + 1) * blocks(columns, 2)))
     return candidate("repeat", view, tile, outer, platform, cores, args, work, ub)
 
 
@@ -217,8 +224,13 @@ def broadcast(view: View, tile: Tile, platform: Platform, cores: int) -> Candida
         scalar=stores * platform.cost("loop_scalar") / 4,
     )
     args = (row_tiles, count, row_stride, row_step, length)
-    held = max(view.width, 2) * lines * columns
-    ub = (("2 elements", 2 * lines * BLOCK_BYTES), ("2 spread", 2 * held))
+    ub: Buffers = (
+        ("2 elements", 2 * lines * BLOCK_BYTES),
+        ("2 spread", 2 * lines * columns * view.width),
+        ("aligned", lines * BLOCK_BYTES),
+    )
+    if view.width == 1:
+        ub = (*ub, ("as halves", lines * (BLOCK_BYTES + 2 * columns)))
     return candidate("broadcast", view, tile, outer, platform, cores, args, work, ub)
 
 
@@ -253,5 +265,6 @@ def transpose(view: View, tile: Tile, platform: Platform, cores: int) -> Candida
     gap = between * lines
     args = (dense_tiles, line_tiles, extent, lines, line_stride, gap, between, extent * gap, dense_step, line_step)
     area = most_dense * most_lines * view.width
-    ub = (("2 loaded", 2 * area), ("2 transposed", 2 * area))
+    # 4 x 4 blocks of 8 bytes pass through 4 KiB of their own.
+    ub = (("2 loaded", 2 * area), ("2 transposed", 2 * area), *((("blocks", 4096),) if view.width == 8 else ()))
     return candidate("transpose", view, tile, outer, platform, cores, args, work, ub)

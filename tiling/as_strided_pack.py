@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiling.as_strided_costs import Transfer, gather_cycles, lane_table_cycles, vector_cycles
-from tiling.as_strided_kernels import Candidate, Work, blocks, candidate
+from tiling.as_strided_kernels import Buffers, Candidate, Work, blocks, candidate
 from tiling.as_strided_tiles import INNER_DEEP, Tile
 from tiling.as_strided_views import View, arrange, pieces
 from tiling.layout import Dims, elements, span
@@ -13,8 +13,10 @@ from tiling.platform import Platform
 # then worth more than the cycles of one, and a burst per element moves less.
 _SPARSEST = 64
 
-# The lane table is held as lane numbers and as byte offsets, with two more of them while it is built.
-_LANE_TABLES = 4
+
+def _halves(width: int, *lengths: int) -> Buffers:
+    """Buffers of two-byte floats as which the vector unit handles single bytes, one for each length."""
+    return (("as halves", sum(blocks(length, 2) for length in lengths)),) if width == 1 else ()
 
 
 def gather(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate | None:
@@ -45,11 +47,15 @@ def gather(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate 
     if kernel != "gather":
         padded = [*reversed(inner), *[(1, 0)] * (levels - len(inner))]
         args = (*args, lanes, reach, *[value for dim in padded for value in dim])
-    ub = (
+    ub: Buffers = (
         ("2 spans", 2 * blocks(most_span, view.width)),
         ("2 packed", 2 * blocks(block, view.width)),
-        (f"{_LANE_TABLES} lane tables", _LANE_TABLES * blocks(block, 4)),
+        *_halves(view.width, most_span, block),
     )
+    # Lane numbers and byte offsets, and two more for every level while they are built; where not all of those fit, the
+    # compiler lets some share.
+    tables = min(2 + 2 * levels, (platform.ub_bytes - sum(size for _, size in ub)) // blocks(block, 4))
+    ub = (*ub, (f"{tables} lane tables", tables * blocks(block, 4)))
     return candidate("gather", view, tile, outer, platform, cores, args, work, ub, kernel)
 
 
@@ -93,8 +99,9 @@ def bursts(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate 
     ub = (
         ("2 padded", 2 * items * 32),
         ("2 packed", 2 * blocks(lanes, view.width)),
-        ("2 lane tables", 2 * blocks(lanes, 4)),
-        *((("converted", items * 64),) if view.width == 1 else ()),
+        # Pairs and quads take two more tables to compute which.
+        ("lane tables", (2 if words == 1 else 4) * blocks(lanes, 4)),
+        *_halves(view.width, items * width),
     )
     return candidate("bursts", view, tile, outer, platform, cores, args, work, ub)
 
@@ -120,7 +127,12 @@ def split(view: View, tile: Tile, platform: Platform, cores: int) -> Candidate |
         vector=halving,
     )
     args = (count_tiles, count, step)
-    loaded = blocks(block * stride, view.width)
-    converted = (("converted", blocks(block * stride, 2)),) if view.width == 1 else ()
-    ub = (("2 spans", 2 * loaded), ("2 packed", 2 * blocks(block * stride // 2, view.width)), *converted)
+    # What is halved, and for stride 4 the half again; single bytes as halves on the way.
+    steps = [block * stride // 2] if stride == 2 else [block * 2, block]
+    packed = 2 * blocks(block if view.width == 1 else steps[0], view.width)
+    ub = (
+        ("2 spans", 2 * blocks(block * stride, view.width)),
+        ("2 packed", packed),
+        *_halves(view.width, block * stride, *steps, *steps[:-1]),
+    )
     return candidate("split", view, tile, outer, platform, cores, args, work, ub)

@@ -6,8 +6,9 @@ import pytest
 
 from emulator import inspect, toolchain
 from ops.variants import Variant, variants
+from tiling.as_strided import AsStridedProblem, choices
 from tiling.as_strided_tiles import KERNELS, count
-from tiling.platform import DEFAULT_CHIP, UB_BYTES
+from tiling.platform import DEFAULT_CHIP, UB_BYTES, platform
 
 ALL = variants("as_strided")
 
@@ -29,6 +30,33 @@ def check(variant: Variant) -> None:
 )
 def test_compiles_to_good_code(variant):
     check(variant)
+
+
+VIEWS = [
+    ((10**6,), (1,)),
+    ((1000, 3, 50), (1000, 100, 1)),
+    ((1000, 1000), (0, 1)),
+    ((1000, 1000), (1, 0)),
+    ((300, 300), (1, 300)),
+    ((10**5,), (3,)),
+    ((10**5,), (2,)),
+    ((10**4, 8), (1, 1)),
+    ((1000, 3, 4), (100, 30, 3)),
+    ((10**5,), (101,)),
+]
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_the_buffers_of_a_plan_are_those_of_the_compiler(itemsize):
+    """Itemised bytes against the memory plan of the module: never less, and little more where buffers are shared."""
+    compiled = {(variant.kernel, variant.signature[0][1], variant.constexprs): variant for variant in ALL}
+    elements = {1: "*i8", 2: "*fp16", 4: "*fp32", 8: "*i64"}
+    for size, stride in VIEWS:
+        plan = choices(AsStridedProblem(size, stride, 0, itemsize), platform())[0]
+        variant = compiled[plan.kernel, elements[plan.width], plan.constexprs]
+        linalg = toolchain.lower_to_linalg(variant.function, dict(variant.signature), dict(variant.constexprs))
+        planned, used = sum(size for _, size in plan.ub), toolchain.compile_hivm(linalg).ub_bytes
+        assert 0.97 * used <= planned <= 1.25 * used, (plan, used)
 
 
 def test_the_list_is_what_plans_choose_from():

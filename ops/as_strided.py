@@ -65,6 +65,7 @@ def as_strided(
 
     Raises torch's errors for whatever torch.as_strided_copy refuses, before anything is written; RuntimeError for a
     tensor on a device other than an NPU or the CPU (where the emulator serves). Differentiable.
+    Source: torch.as_strided_copy, and the documented Ascend C operator AsStrided.
     """
     if transforms.active(self, *(() if out is None else (out,))):
         return transforms.as_strided(self, size, stride, storage_offset, out)

@@ -107,13 +107,13 @@ def precompile(
 def _launch_npu(
     kernel: Any, grid: int, args: Sequence[Any], constexprs: Constexprs, multibuffer: bool, device: torch.device
 ) -> None:
-    devices.refuse_capture(device)
-    key = _key(kernel, args, constexprs, multibuffer, device)
-    compiled = _compiled.get(key)
-    if compiled is None or _hooked(compiled):
-        _first(key, kernel, grid, args, constexprs, multibuffer, device)
-        return
-    with devices.guard(device):
+    with devices.guard(device):  # which stream is asked about depends on the current device
+        devices.refuse_capture(device)
+        key = _key(kernel, args, constexprs, multibuffer, device)
+        compiled = _compiled.get(key)
+        if compiled is None or _hooked(compiled):
+            _first(key, kernel, grid, args, constexprs, multibuffer, device)
+            return
         stream = devices.stream_of(device)
         compiled.run(grid, 1, 1, stream, compiled.function, compiled.packed_metadata, None, None, None, *args)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import ops
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,3 +51,30 @@ def test_files_named_in_the_pages_exist(page: Path) -> None:
     """Those of the operator that is only an example excepted."""
     for name in re.findall(r"`((?:ops|tiling|autotune|emulator|bench|tests)/[\w/]+\.py)`", page.read_text()):
         assert "lcm" in name or (ROOT / name).exists(), name
+
+
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for package in ("ops", "tiling")
+    for path in (ROOT / package).rglob("*.py")
+    if "kernels" not in path.parts
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_docstrings_give_what_they_say(name: str) -> None:
+    importlib.import_module(name)
+    module = sys.modules[name]  # not an attribute of its package: ops.gcd is the function there
+    results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("name", ops.__all__)
+def test_public_functions_say_what_a_user_needs(name: str) -> None:
+    text = inspect.getdoc(getattr(ops, name)) or ""
+    first = text.partition("\n")[0]
+    assert first.endswith((".", "``."))
+    assert ">>> " in text
+    assert "Raises" in text
+    if name in ("gcd", "gcd_", "as_strided", "override_aten"):  # those that stand for something of others
+        assert "Source: " in text

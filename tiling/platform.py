@@ -7,7 +7,7 @@ measured ones on a real chip.
     >>> platform("Ascend910B3").vector_cores
     40
     >>> platform("Ascend910B3").cost("dma_latency")
-    264.0
+    264
 """
 
 from __future__ import annotations

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+from collections import namedtuple
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 import ops
+from ops import device as devices
+from ops import launch as launching
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -182,3 +189,88 @@ def test_the_tensors_device_reaches_the_launch(monkeypatch: pytest.MonkeyPatch) 
     ops.gcd_(x, x)
     ops.as_strided(x, (3,), (2,))
     assert seen == [x.device] * 3
+
+
+class Npus:
+    """Two NPUs, the first current in every thread; each thread has a current stream per device, as in torch_npu."""
+
+    def __init__(self) -> None:
+        self.thread = threading.local()
+        self.capturing: set[int] = set()
+
+    @property
+    def current(self) -> int:
+        return getattr(self.thread, "current", 0)
+
+    @contextlib.contextmanager
+    def device(self, device: Any) -> Iterator[None]:
+        before, self.thread.current = self.current, device.index
+        try:
+            yield
+        finally:
+            self.thread.current = before
+
+    def current_stream(self, device: Any) -> SimpleNamespace:
+        return SimpleNamespace(npu_stream=(self.current, device.index, threading.get_ident()))
+
+    def is_current_stream_capturing(self) -> bool:
+        return self.current in self.capturing
+
+
+class Launched:
+    """Stands for a kernel and for what it compiles to; notes stream and arguments of every launch."""
+
+    launch_enter_hook = launch_exit_hook = None
+    function = packed_metadata = None
+
+    def __init__(self) -> None:
+        self.streams: list[Any] = []
+
+    def __getitem__(self, grid: tuple[int]) -> Callable[..., Launched]:
+        return lambda *args, **options: self
+
+    def run(self, gx: int, gy: int, gz: int, stream: Any, *rest: Any) -> None:
+        self.streams.append(stream)
+
+
+@pytest.fixture
+def npus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Npus]:
+    fake = Npus()
+    monkeypatch.setattr(devices, "npu", lambda: fake)
+    yield fake
+    launching.forget()
+
+
+Device = namedtuple("Device", "type index")
+
+
+def on_npu(kernel: Launched, index: int) -> None:
+    device: Any = Device("npu", index)
+    launching.launch(kernel, 1, (1,), (), multibuffer=True, device=device)
+
+
+def test_every_thread_launches_on_its_own_stream_of_the_tensors_device(npus: Npus) -> None:
+    kernel = Launched()
+    on_npu(kernel, 1)  # the first call goes through Triton
+
+    def work(_: int) -> int:
+        on_npu(kernel, 1)
+        assert npus.current == 0
+        return threading.get_ident()
+
+    with ThreadPoolExecutor(8) as pool:
+        threads = list(pool.map(work, range(32)))
+    assert sorted(kernel.streams) == sorted((1, 1, thread) for thread in threads)
+
+
+def test_a_capture_counts_on_the_tensors_own_device(npus: Npus) -> None:
+    kernel = Launched()
+    npus.capturing = {0}
+    on_npu(kernel, 1)
+    on_npu(kernel, 1)
+    assert len(kernel.streams) == 1
+    npus.capturing = {1}
+    with pytest.raises(RuntimeError, match="graph capture"):
+        on_npu(kernel, 1)
+    assert len(kernel.streams) == 1
+    assert npus.current == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from emulator import (
     assertions,
+    casts,
     forwarding,
     fusion,
     guards,
@@ -29,7 +30,7 @@ from emulator.launcher import Launcher
 
 @functools.cache
 def _own_sources() -> str:
-    modules = (assertions, forwarding, fusion, guards, linalg_ir, llvm_ir, native, special, spreading, views)
+    modules = (assertions, casts, forwarding, fusion, guards, linalg_ir, llvm_ir, native, special, spreading, views)
     files = sorted([__file__, *(str(module.__file__) for module in modules)])
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator import assertions, forwarding, fusion, guards, special, spreading
+from emulator import assertions, casts, forwarding, fusion, guards, special, spreading
 from emulator.errors import ToolError, UnsupportedOperationError
 from emulator.toolchain import save_failed
 
@@ -110,14 +110,14 @@ def signature(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def clean(text: str) -> str:
-    """Drop hints that mean nothing here, and turn rounding, half away from zero, into the operation LLVM vectorises."""
+    """Write out casts, drop the marks, and make rounding, half away from zero, the operation that LLVM vectorises."""
     text = re.sub(
         r"linalg\.map \{ func\.call \{callee = @__hmf_roundf\} \} ins\((%[\w#]+) : (tensor<[^>]*>)\) outs\([^)]*\)",
         r"math.round \1 : \2",
         text,
     )
     text = re.sub(r"(?:func\.)?call @__hmf_roundf\((%[\w#]+)\) : \(f32\) -> f32", r"math.round \1 : f32", text)
-    return "\n".join(line for line in text.splitlines() if "annotation.mark" not in line) + "\n"
+    return casts.apply(text)
 
 
 def refuse_unknown(text: str, kernel: str) -> None:

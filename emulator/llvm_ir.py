@@ -80,7 +80,7 @@ def _hex(value: float) -> str:
 
 
 def _float_to_int(result: str, opcode: str, rest: str, t: _Temporaries, declarations: set[str]) -> list[str]:
-    """Toward zero, saturating, NaN to 0, as the device's casts do.
+    """Toward zero, saturating, NaN to 0, as the device's casts to 32 and 64 bits; for narrower ones see casts.py.
 
     Compare and select vectorise where llvm.fptosi.sat does not; the largest value is chosen by its own comparison when
     it is no float.
@@ -141,16 +141,21 @@ def _int_to_float(result: str, opcode: str, rest: str, t: _Temporaries) -> list[
 
 
 def _divide(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
-    """x / 0 is 0 and x % 0 is x; INT_MIN / -1 wraps to INT_MIN and leaves no remainder. Hosts differ or trap."""
+    """Division that never traps: INT_MIN / -1 wraps to INT_MIN and leaves no remainder, and 0 may divide.
+
+    The device's templates give -1 for x % 0. Up to 32 bits they divide by way of float32, so that x / 0 is an infinity
+    cast to 32 bits and cut to the width; 64 bits go through the scalar unit, whose answer is taken to be 0.
+    """
     found = re.match(r"(?:exact )?i(\d+) (\S+), (\S+)$", rest)
     if found is None:
         return [f"{result} = {opcode} {rest}"]
     width, a, b = int(found.group(1)), found.group(2), found.group(3)
     if re.fullmatch(r"-?\d+", b) and int(b) not in (0, -1):
         return [f"{result} = {opcode} {rest}"]
+    signed = opcode[0] == "s"
     lines = [f"{t('z')} = icmp eq i{width} {b}, 0"]
     trap = t("z")
-    if opcode[0] == "s":
+    if signed:
         lines += [
             f"{t('m')} = icmp eq i{width} {a}, {-(2 ** (width - 1))}",
             f"{t('o')} = icmp eq i{width} {b}, -1",
@@ -158,11 +163,24 @@ def _divide(result: str, opcode: str, rest: str, t: _Temporaries) -> list[str]:
             f"{t('t')} = or i1 {t('z')}, {t('w')}",
         ]
         trap = t("t")
+    if opcode.endswith("rem"):
+        by_zero = "-1"
+    elif width > 32:
+        by_zero = "0"
+    else:
+        by_zero = t("f")
+        above, below = (2**31 - 1, -(2**31)) if width == 32 else (-1, 0)
+        lines += [
+            f"{t('p')} = icmp {'sgt' if signed else 'ugt'} i{width} {a}, 0",
+            f"{t('l')} = icmp slt i{width} {a}, 0" if signed else f"{t('l')} = icmp ult i{width} {a}, 0",
+            f"{t('e')} = select i1 {t('l')}, i{width} {below}, i{width} 0",
+            f"{by_zero} = select i1 {t('p')}, i{width} {above}, i{width} {t('e')}",
+        ]
     return [
         *lines,
         f"{t('b')} = select i1 {trap}, i{width} 1, i{width} {b}",
         f"{t('q')} = {opcode} i{width} {a}, {t('b')}",
-        f"{result} = select i1 {t('z')}, i{width} {a if opcode.endswith('rem') else '0'}, i{width} {t('q')}",
+        f"{result} = select i1 {t('z')}, i{width} {by_zero}, i{width} {t('q')}",
     ]
 
 

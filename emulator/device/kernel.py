@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from emulator import native, pool, toolchain
+from emulator import llvm_ir, native, pool, toolchain
 from emulator.device import loops, lowering, runtime, templates
 from emulator.errors import EmulatorError, UnsupportedOperationError
 from emulator.linalg import to_llvm
@@ -348,7 +348,7 @@ def _compile(text: str) -> tuple[bytes, dict[str, Any]]:
     ):
         raise UnsupportedOperationError(name, f"arguments {', '.join(types)}", "device")
     upstream = toolchain.optimise(name, "lowering of the HIVM module", lowered.text, lowering.PASSES)
-    body = lowering.watch_scalars(to_llvm(upstream, name))
+    body = lowering.watch_scalars(llvm_ir.rewrite(to_llvm(upstream, name)))
     linked = templates.link([f"_mlir_ciface_{template}" for template in lowered.templates])
     if linked.missing:
         wanted = ", ".join(root.removeprefix("_mlir_ciface_") for root in linked.missing)

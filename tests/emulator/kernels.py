@@ -340,3 +340,9 @@ def spread_twice(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tile = tl.broadcast_to(tl.load(x + row)[:, None], (ROWS, COLUMNS))
     tl.store(out + place, tile)
     tl.store(out + ROWS * COLUMNS + place, tile + 1)
+
+
+@triton.jit
+def cast_saturating(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.cast(tl.load(x + offsets), out.dtype.element_ty, overflow_mode="saturate"))

@@ -28,12 +28,16 @@ def _pairs(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _expected_division(a: int, b: int, dtype: torch.dtype) -> tuple[int, int]:
-    """C's division toward zero; x / 0 is 0 and x % 0 is x, INT_MIN / -1 is INT_MIN."""
+    """C's division toward zero; INT_MIN / -1 is INT_MIN; by 0 what the vendor's templates give, see llvm_ir._divide."""
+    info = torch.iinfo(dtype)
+    if b == 0 and info.bits == 64:
+        return 0, -1
     if b == 0:
-        return 0, a
+        infinity = 2**31 - 1 if a > 0 else -(2**31) if a < 0 else 0
+        span = info.max - info.min + 1
+        return (infinity - info.min) % span + info.min, -1 if dtype.is_signed else info.max
     quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     remainder = a - quotient * b
-    info = torch.iinfo(dtype)
     return (quotient - info.min) % (info.max - info.min + 1) + info.min, remainder
 
 
@@ -85,26 +89,59 @@ def test_shift_by_a_constant(by: int) -> None:
         assert got_right == (-1 if value < 0 else value >> by)
 
 
-@pytest.mark.parametrize("source", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("target", INTEGERS)
-def test_float_to_int_saturates_and_nan_is_zero(source: torch.dtype, target: torch.dtype) -> None:
+def _edges(source: torch.dtype, target: torch.dtype) -> torch.Tensor:
     info = torch.iinfo(target)
     edges = [0.0, -0.0, 0.5, -0.9, 1.5, -1.5, 100.7, -100.7, float("inf"), -float("inf"), float("nan"), 1e38, -1e38]
+    edges += [300.0, -300.0, 40000.0, -40000.0, 70000.0, 3e9, -3e9]
     for bound in (info.min, info.max, info.max + 1):
         exact = torch.tensor(float(bound), dtype=torch.float64).to(source)
         edges += [float(exact), float(torch.nextafter(exact, torch.tensor(0, dtype=source)))]
-    x = torch.tensor(edges + [1.0] * (32 - len(edges)), dtype=torch.float64).to(source)
+    return torch.tensor(edges + [1.0] * (32 - len(edges)), dtype=torch.float64).to(source)
+
+
+def _saturated(value: float, target: torch.dtype) -> int:
+    info = torch.iinfo(target)
+    if np.isnan(value):
+        return 0
+    if np.isinf(value):
+        return info.max if value > 0 else info.min
+    return min(max(int(value), info.min), info.max)
+
+
+@pytest.mark.parametrize("source", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("target", [torch.int32, torch.int64])
+def test_float_to_int_saturates_and_nan_is_zero(source: torch.dtype, target: torch.dtype) -> None:
+    x = _edges(source, target)
     out = torch.empty(32, dtype=target)
     kernels.cast[(1,)](x, out, BLOCK=32)
-    expected = []
-    for value in x.double().tolist():
-        if np.isnan(value):
-            expected.append(0)
-        elif np.isinf(value):
-            expected.append(info.max if value > 0 else info.min)
-        else:
-            expected.append(min(max(int(value), info.min), info.max))
-    assert out.tolist() == expected
+    assert out.tolist() == [_saturated(value, target) for value in x.double().tolist()]
+
+
+@pytest.mark.parametrize("source", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("target", [torch.int8, torch.uint8, torch.int16])
+def test_float_to_a_narrow_int_keeps_the_low_bits_of_32(source: torch.dtype, target: torch.dtype) -> None:
+    x = _edges(source, target)
+    out = torch.empty(32, dtype=target)
+    kernels.cast[(1,)](x, out, BLOCK=32)
+    wide = torch.tensor([_saturated(value, torch.int32) for value in x.double().tolist()], dtype=torch.int32)
+    assert torch.equal(out, wide.to(target))
+
+
+@pytest.mark.parametrize("source", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("target", INTEGERS)
+def test_a_saturating_cast_of_floats(source: torch.dtype, target: torch.dtype) -> None:
+    x = _edges(source, target)
+    out = torch.empty(32, dtype=target)
+    kernels.cast_saturating[(1,)](x, out, BLOCK=32)
+    assert out.tolist() == [_saturated(value, target) for value in x.double().tolist()]
+
+
+@pytest.mark.parametrize("source", [torch.int64, torch.int32, torch.int16])
+def test_a_saturating_cast_of_integers(source: torch.dtype) -> None:
+    x = torch.tensor((_specials(source) * 3)[:32], dtype=source)
+    out = torch.empty(32, dtype=torch.int8)
+    kernels.cast_saturating[(1,)](x, out, BLOCK=32)
+    assert out.tolist() == [min(max(value, -128), 127) for value in x.tolist()]
 
 
 @pytest.mark.parametrize("source", INTEGERS)

@@ -16,6 +16,8 @@ from typing import Any
 from bench.results import Row
 from bench.tasks import Task
 
+START_SECONDS = 300.0  # for imports and for the device to wake up
+
 COMMAND = (sys.executable, "-m", "bench.worker")
 
 
@@ -26,6 +28,7 @@ class Worker:
     process: subprocess.Popen[bytes]
     task: Task | None = None
     started: float = 0.0
+    ready: bool = False
     unread: bytes = field(default=b"", repr=False)
 
     def give(self, task: Task) -> None:
@@ -55,7 +58,10 @@ class Finished:
 
 
 class Pool:
-    """Runs tasks in worker processes; a context manager that leaves no process behind."""
+    """Runs tasks in worker processes; a context manager that leaves no process behind.
+
+    A task may take `timeout` seconds, which begin when its worker is ready: imports on a busy machine do not count.
+    """
 
     def __init__(self, jobs: int, timeout: float, command: Sequence[str] = COMMAND) -> None:
         self.jobs = jobs
@@ -112,11 +118,14 @@ class Pool:
                 finished = self._lost(worker, "its process ended")
                 if finished:
                     yield finished
-            elif b"\n" in worker.unread:
+            while b"\n" in worker.unread:
                 line, _, worker.unread = worker.unread.partition(b"\n")
-                yield self._answered(worker, json.loads(line))
+                if worker.ready:
+                    yield self._answered(worker, json.loads(line))
+                worker.ready, worker.started = True, time.monotonic()
         for worker in list(self.workers):
-            if worker.task and time.monotonic() - worker.started > self.timeout:
+            limit = self.timeout if worker.ready else self.timeout + START_SECONDS
+            if worker.task and time.monotonic() - worker.started > limit:
                 finished = self._lost(worker, f"it took longer than {self.timeout:g} s")
                 if finished:
                     yield finished

@@ -28,6 +28,7 @@ from bench.console import make_console
 from bench.distributed import Group
 from bench.journal import Journal
 from bench.pool import COMMAND, Pool
+from bench.providers import MEMORY_FLOOR
 from bench.results import Row
 from bench.tasks import MEASURES, Task, resolve
 from bench.timing import format_us
@@ -165,7 +166,7 @@ def table(rows: list[Row]) -> Table:
         shown.add_column(heading, justify="right")
     shown.add_column("plan", overflow="fold")
     for row in rows:
-        if row.unit != "us":
+        if row.unit != "us" or row.provider == MEMORY_FLOOR:
             continue
         bandwidth = "n/a" if row.gb_per_s is None else f"{row.gb_per_s:.3g}"
         times = [format_us(value) for value in (row.p50, row.p20, row.p80)]

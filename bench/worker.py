@@ -1,4 +1,4 @@
-"""A process that runs tasks: one JSON task a line in, one JSON answer a line out.
+"""A process that runs tasks: one JSON task a line in, one JSON answer a line out, after a first line that it is ready.
 
 A process of its own for each job of a sweep: a crash or a hang takes one row with it, not the sweep.
 """
@@ -16,9 +16,13 @@ from bench.tasks import Runner, Task, TaskError, run_task
 # NameError, ends the worker with its traceback on stderr.
 FAILURES = (TaskError, RuntimeError, ValueError, ArithmeticError, OSError, MemoryError)
 
+READY = "{}\n"
+
 
 def serve(tasks: TextIO, answers: TextIO, runner: Runner = run_task) -> None:
-    """Run every task of a stream and write `{"rows": [...]}` or `{"error": "..."}` for it."""
+    """Write READY, then run every task of a stream and write `{"rows": [...]}` or `{"error": "..."}` for it."""
+    answers.write(READY)
+    answers.flush()
     for line in tasks:
         try:
             rows = runner(Task.from_json(json.loads(line)))

@@ -73,15 +73,15 @@ def test_fresh_measures_anew(tmp_path: Path) -> None:
 
 def test_failures_crashes_and_hangs_cost_their_own_row_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bed = Bed(tmp_path, ["fail", "a", "crash", "b", "hang", "c"])
-    assert bed.run("--timeout", "8", "--json", str(tmp_path / "r.json")) == 1
+    assert bed.run("--timeout", "4", "--json", str(tmp_path / "r.json")) == 1
     assert [row.case for row in results.read(tmp_path / "r.json")] == ["a", "b", "c"]
     printed = capsys.readouterr().out
     assert "failed: gcd/int8/fail: made to fail\n" in printed
     assert "failed: gcd/int8/crash: its process ended (exit code 3)" in printed
-    assert "failed: gcd/int8/hang: it took longer than 8 s" in printed
+    assert "failed: gcd/int8/hang: it took longer than 4 s" in printed
     # Only what failed is tried again.
     bed.log.unlink()
-    assert bed.run("--timeout", "8", "--case", "fail", "--case", "/a", "--case", "crash") == 1
+    assert bed.run("--timeout", "4", "--case", "fail", "--case", "/a", "--case", "crash") == 1
     assert sorted(bed.ran()) == ["crash", "fail"]
 
 

@@ -141,18 +141,19 @@ def ub_items(
     return tuple(items)
 
 
-# Vector cycles of one tile: slope per element, and per tile (heads, tails, barriers) as `python -m bench gcd-speed`
-# counts them, for the largest magnitudes of integers and for floats up to 2^23.
+# Vector cycles of one tile: slope per element, and per tile (heads, tails, barriers, scalars). Lines through what the
+# cycle model of the device level gives for the four linear tiles, for the largest magnitudes of integers and for floats
+# up to 2^23.
 _VECTOR = MappingProxyType(
     {
-        "int8": (0.53, 1510),
-        "uint8": (0.62, 1760),
-        "int16": (1.37, 3520),
-        "float16": (2.36, 2950),
-        "int32": (5.0, 5900),
-        "float32": (3.4, 4100),
-        "bfloat16": (3.4, 4100),
-        "int64": (21.3, 27600),
+        "int8": (0.58, 900),
+        "uint8": (0.62, 1330),
+        "int16": (1.41, 2580),
+        "float16": (2.37, 2080),
+        "int32": (5.0, 4350),
+        "float32": (3.45, 2920),
+        "bfloat16": (3.53, 3020),
+        "int64": (25.7, 20200),
     }
 )
 

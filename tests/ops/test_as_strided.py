@@ -12,6 +12,7 @@ import torch
 
 import ops
 from tests.ops.as_strided_support import bits, expected_bits, random_storage, reach
+from tiling import tuned
 from tiling.as_strided import plan as decide
 from tiling.platform import platform
 
@@ -239,6 +240,27 @@ def test_one_compiled_kernel_serves_every_value():
         assert torch.equal(result, torch.as_strided_copy(source, size, stride, offset))
         caches.append(sum(len(kernels) for kernels in MODULE.KERNELS[first.kernel].cache.values()))
     assert len(set(caches)) == 1, caches
+
+
+def test_a_tuned_plan_wins_over_the_heuristic():
+    source = torch.arange(3000, dtype=torch.int32)
+    heuristic = ops.plan_as_strided(source, (900,), (3,))
+    before = tuned.set_resolver(lambda op, problem, chip, planner: planner(problem, chip, kernel="bursts"))
+    try:
+        assert ops.plan_as_strided(source, (900,), (3,)).family == "bursts"
+        assert torch.equal(ops.as_strided(source, (900,), (3,)), source[::3][:900])
+    finally:
+        tuned.set_resolver(before)
+    assert ops.plan_as_strided(source, (900,), (3,)) == heuristic
+
+
+def test_only_so_many_calls_are_kept(monkeypatch):
+    monkeypatch.setattr(MODULE, "_KEPT", 8)
+    MODULE._calls.clear()
+    source = torch.arange(100)
+    for length in range(1, 40):
+        assert torch.equal(ops.as_strided(source, (length,), (2,)), source[::2][:length])
+    assert len(MODULE._calls) <= 8
 
 
 def test_calls_from_many_threads():

@@ -114,7 +114,7 @@ def _instruction(chip: Platform, name: str, stream: bytes, published: float) -> 
     return Comparison(name, published, now, low, high, "cycles")
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _select_rows(source, indices, out, count, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.arange(0, WIDTH)
     for row in range(count):

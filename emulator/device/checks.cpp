@@ -35,7 +35,8 @@ void fatal(const char *check, const char *format, ...) {
 
 bool in_ub(const void *pointer) { return (u8 *)pointer >= core->ub && (u8 *)pointer < core->ub + core->ub_bytes; }
 
-// ---- order between pipes: a vector clock per pipe, and per 32-byte block who wrote last and who has read since.
+// ---- order between pipes: a vector clock per pipe, and per 32-byte block who wrote last and who has read since, and
+// which bytes.
 // seen[p][q] is the last instruction of pipe q that is known to be complete before what pipe p issues next.
 
 void issue(Pipe pipe) {
@@ -54,12 +55,20 @@ static void unordered(const char *what, const char *name, Pipe pipe, bool write,
          (unsigned long long)((block + 1) * BLOCK), other, PIPE_NAMES[other_pipe], other_line);
 }
 
-static void order(const char *name, Pipe pipe, u64 first, u64 last, bool write) {
+// The bytes of a block that an access from `low` up to `high` covers, one bit each.
+static u32 bytes_of(u64 block, u64 low, u64 high) {
+  const u64 first = low > block * BLOCK ? low - block * BLOCK : 0;
+  const u64 end = high < (block + 1) * BLOCK ? high - block * BLOCK : BLOCK;
+  return (u32)(((1ull << (end - first)) - 1) << first);
+}
+
+static void order(const char *name, Pipe pipe, u64 low, u64 high, bool write) {
   const u32 now = core->epoch[pipe];
   u32 *const seen = core->seen[pipe];
-  for (u64 block = first; block <= last; block++) {
+  for (u64 block = low / BLOCK; block * BLOCK < high; block++) {
     Access &a = core->access[block];
-    if (a.write_epoch && a.write_epoch > seen[a.write_pipe]) {
+    const u32 bytes = bytes_of(block, low, high);
+    if (a.write_bytes & bytes && a.write_epoch > seen[a.write_pipe]) {
       // Within a pipe, writes complete in order, and so do a read and a later write (inferred, SEMANTICS.md); a vector
       // read after a vector write is the one that needs a barrier. An instruction does not race with itself.
       const bool same = a.write_pipe == pipe;
@@ -68,15 +77,17 @@ static void order(const char *name, Pipe pipe, u64 first, u64 last, bool write) 
     }
     if (write) {
       for (u8 q = 0; q < PIPES; q++) {
-        if (q != pipe && a.read_epoch[q] > seen[q])
+        if (q != pipe && a.read_bytes[q] & bytes && a.read_epoch[q] > seen[q])
           unordered("WAR", name, pipe, true, a.reader[q], q, a.read_line[q], block);
-        a.read_epoch[q] = 0;
+        a.read_bytes[q] &= ~bytes;
       }
+      a.write_bytes = a.write_pipe == pipe ? a.write_bytes | bytes : bytes;
       a.write_epoch = now;
       a.write_pipe = pipe;
       a.write_line = core->line;
       a.writer = name;
     } else {
+      a.read_bytes[pipe] |= bytes;
       a.read_epoch[pipe] = now;
       a.read_line[pipe] = core->line;
       a.reader[pipe] = name;
@@ -90,7 +101,7 @@ void touch(const char *name, Pipe pipe, const void *start, u64 bytes, bool write
   if (low < core->ub || low + bytes > core->ub + core->ub_bytes)
     fatal("ub bounds", "%s on %s %s UB %lld..%lld, outside 0..%llu", name, PIPE_NAMES[pipe], write ? "writes" : "reads",
           (long long)(low - core->ub), (long long)(low - core->ub + bytes), (unsigned long long)core->ub_bytes);
-  if (core->launch->checks) order(name, pipe, ub_offset(low) / BLOCK, (ub_offset(low) + bytes - 1) / BLOCK, write);
+  if (core->launch->checks) order(name, pipe, ub_offset(low), ub_offset(low) + bytes, write);
 }
 
 void aligned(const char *name, const void *start) {

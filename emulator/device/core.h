@@ -50,10 +50,10 @@ struct Event {
   const char *name;
 };
 
-// What the checks remember of one 32-byte block of the unified buffer.
+// What the checks remember of one 32-byte block of the unified buffer: who touched which of its bytes last.
 struct Access {
   const char *writer, *reader[PIPES];
-  u32 write_epoch, write_line, read_epoch[PIPES], read_line[PIPES];
+  u32 write_epoch, write_line, write_bytes, read_epoch[PIPES], read_line[PIPES], read_bytes[PIPES];
   u8 write_pipe;
 };
 

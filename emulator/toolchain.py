@@ -35,6 +35,8 @@ DEFAULT_CHIP = "Ascend910B3"
 TIMEOUT_SECONDS = 900.0  # the memory planner has been seen not to finish on tiles that nearly fit
 
 _counting = threading.Lock()
+# Python 3.11's ast.parse, which Triton's front end calls, fails with SystemError when two threads are in it.
+_parsing = threading.Lock()
 _started = 0
 
 
@@ -215,7 +217,8 @@ def _lower(
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
-    module = source.make_ir(parsed, backend.get_codegen_implementation(), backend.get_module_map(), context)
+    with _parsing:
+        module = source.make_ir(parsed, backend.get_codegen_implementation(), backend.get_module_map(), context)
     metadata: dict[str, Any] = dict(parsed.__dict__)
     module = make_ttir(module, metadata, parsed)
     text = lower_ttir(module, metadata, parsed, fn.__name__)

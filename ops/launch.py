@@ -8,6 +8,7 @@ project specialise on nothing but their constexprs and pointer types (integer ar
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import threading
@@ -17,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from triton.runtime.jit import JITFunction
 
 from ops import device as devices
 from ops import forking
@@ -193,6 +195,21 @@ def _tune_on_first_use(op: str, problem: Any, platform: Any, plan_function: Any)
     tuned.set_resolver(resolver)
     return resolver(op, problem, platform, plan_function)
 
+
+def _parse_in_turn() -> None:
+    """Let one thread at a time into Triton's parser: before Python 3.11.9, two in ast.parse give a SystemError."""
+    original = JITFunction.parse
+    parsing = threading.Lock()
+
+    @functools.wraps(original)
+    def parse(function: Any) -> Any:
+        with parsing:
+            return original(function)
+
+    JITFunction.parse = parse
+
+
+_parse_in_turn()
 
 AUTOTUNE_VARIABLE = "ASCEND_OPS_AUTOTUNE"
 if os.environ.get(AUTOTUNE_VARIABLE) == "1":

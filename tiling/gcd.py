@@ -97,7 +97,8 @@ class GcdPlan:
     `kernel` is the @triton.jit function, `grid` how many programs run it. A tile is `rows` x `cols` elements, handled
     in `parts` sub-tiles where magnitudes are large. `swapped`: the kernel gets (other, self). `copied`: operands first
     made dense by the project's own as_strided kernels. `temporary`: dtype of the one temporary between the kernel and
-    an out of a dtype the kernels do not store. `arrangement`: the merged dims and what each means to the kernel.
+    an out of a dtype the kernels do not store. `arrangement`: the merged dims and what each means to the kernel;
+    `row_dim`: which of the possible ones it is.
     """
 
     problem: GcdProblem
@@ -108,6 +109,7 @@ class GcdPlan:
     parts: int
     multibuffer: bool
     arrangement: Arrangement
+    row_dim: int
     temporary: str | None
     ub: tuple[tuple[str, int], ...]
     tiles: int
@@ -136,6 +138,7 @@ class GcdPlan:
     def decisions(self) -> dict[str, Decision]:
         """What `plan(problem, platform, **decisions)` needs to make this plan again."""
         return {
+            "row_dim": self.row_dim,
             "rows": self.rows,
             "cols": self.cols,
             "parts": self.parts,
@@ -173,13 +176,13 @@ def _canonical(problem: GcdProblem) -> Arrangement:
 def plan(problem: GcdProblem, platform: Platform, **decisions: Decision) -> GcdPlan:
     """Decide kernel, tile and cores for a problem; given `decisions` are kept, the others are made for them.
 
-    decisions: rows, cols, parts, cores, multibuffer (as `GcdPlan.decisions`). The tile is the one with the fewest
-    modelled cycles on the busiest core among those whose UB budget fits. Pure. Raises ValueError, with the reason, for
-    decisions that cannot serve this problem and for an empty problem.
+    decisions: row_dim, rows, cols, parts, cores, multibuffer (as `GcdPlan.decisions`). The tile is the one with the
+    fewest modelled cycles on the busiest core among those whose UB budget fits. Pure. Raises ValueError, with the
+    reason, for decisions that cannot serve this problem and for an empty problem.
     """
     if problem.elements == 0:
         raise ValueError("an empty result needs no plan")
-    unknown = set(decisions) - {"rows", "cols", "parts", "cores", "multibuffer"}
+    unknown = set(decisions) - {"row_dim", "rows", "cols", "parts", "cores", "multibuffer"}
     if unknown:
         raise ValueError(f"gcd has no decision named {', '.join(sorted(unknown))}")
     temporary = None if problem.out_dtype in BYTES else problem.compute
@@ -187,17 +190,26 @@ def plan(problem: GcdProblem, platform: Platform, **decisions: Decision) -> GcdP
     if temporary:
         dense = layout.contiguous_strides(problem.shape)
         dims = tuple((*dim[:3], stride) for dim, stride in zip(dims, dense, strict=True))
-    best: GcdPlan | None = None
-    for found in arrange(dims):
+    arrangements = arrange(dims)
+    if not 0 <= int(decisions.get("row_dim", 0)) < len(arrangements):
+        raise ValueError(f"row_dim {decisions['row_dim']}: there are {len(arrangements)} dims to choose from")
+    candidates: list[GcdPlan] = []
+    refused: ValueError | None = None
+    for index, found in enumerate(arrangements):
+        if index != decisions.get("row_dim", index):
+            continue
         # gcd is symmetric: one order of two dtypes is compiled, that of the compute dtype first.
         arrangement = found.exchanged() if found.symmetric and _order(problem) else found
-        for tile in _tiles(problem, arrangement, temporary, platform, decisions):
-            candidate = _evaluate(problem, arrangement, tile, temporary, platform, decisions)
-            if best is None or candidate.cycles < best.cycles:
-                best = candidate
-    if best is None:
-        raise ValueError(f"no tile of gcd fits {platform.ub_bytes} bytes of UB for {problem.dtypes()}")
-    return best
+        try:
+            candidates += [
+                _evaluate(problem, arrangement, index, tile, temporary, platform, decisions)
+                for tile in _tiles(problem, arrangement, temporary, platform, decisions)
+            ]
+        except ValueError as error:  # a decision that suits the other dims only
+            refused = error
+    if candidates:
+        return min(candidates, key=lambda candidate: candidate.cycles)
+    raise refused or ValueError(f"no tile of gcd fits {platform.ub_bytes} bytes of UB for {problem.dtypes()}")
 
 
 def _order(problem: GcdProblem) -> bool:
@@ -269,6 +281,7 @@ def _ub(
 def _evaluate(
     problem: GcdProblem,
     arrangement: Arrangement,
+    row_dim: int,
     tile: Tile,
     temporary: str | None,
     platform: Platform,
@@ -300,6 +313,7 @@ def _evaluate(
         parts=tile.parts,
         multibuffer=multibuffer,
         arrangement=arrangement,
+        row_dim=row_dim,
         temporary=temporary,
         ub=items,
         tiles=tiles,

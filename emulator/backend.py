@@ -14,7 +14,9 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,9 +116,7 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]
         return 0
 
     def get_benchmarker(self) -> Any:
-        from triton.testing import do_bench
-
-        return do_bench
+        return benchmark
 
     def get_device_interface(self) -> Any:
         import torch
@@ -125,6 +125,31 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]
 
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
         return _launcher(source)
+
+
+def benchmark(
+    kernel_call: Callable[[], Any],
+    *,
+    warmup: int = 3,
+    rep: int = 20,
+    quantiles: Sequence[float] | None = None,
+    **_: Any,
+) -> Any:
+    """Time calls on this host's clock, for triton.autotune. Milliseconds: the quantiles asked for, else the median.
+
+    `warmup` and `rep` are numbers of calls. These are times of the emulator, not of an NPU.
+    """
+    for _call in range(warmup):
+        kernel_call()
+    times = []
+    for _call in range(rep):
+        start = time.perf_counter()
+        kernel_call()
+        times.append((time.perf_counter() - start) * 1e3)
+    times.sort()
+    if quantiles is None:
+        return times[len(times) // 2]
+    return [times[min(len(times) - 1, int(share * len(times)))] for share in quantiles]
 
 
 def _launcher(source: Any) -> Callable[..., None]:
@@ -190,6 +215,14 @@ def vector_cores(chip: str) -> int:
 
 _compiling: dict[str, threading.Lock] = {}
 _guard = threading.RLock()
+
+
+def _forget_locks() -> None:
+    global _compiling, _guard
+    _compiling, _guard = {}, threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_locks)  # other threads of the parent may have held them
 
 
 def register() -> None:

@@ -54,7 +54,7 @@ _ITEM_BYTES = {
 
 _soft_limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
 _MAIN_STACK_BYTES = 4 << 20 if _soft_limit == resource.RLIM_INFINITY else min(4 << 20, _soft_limit // 2)
-_THREAD_STACK_BYTES = 1 << 20  # other threads may have been made with 2 MiB of stack
+_THREAD_STACK_BYTES = 1 << 18  # other threads may have been made with a small stack
 
 
 class Launcher:

@@ -16,9 +16,11 @@ from emulator import (
     forwarding,
     fusion,
     guards,
+    libdevice,
     linalg_ir,
     llvm_ir,
     native,
+    pool,
     special,
     spreading,
     toolchain,
@@ -30,7 +32,20 @@ from emulator.launcher import Launcher
 
 @functools.cache
 def _own_sources() -> str:
-    modules = (assertions, casts, forwarding, fusion, guards, linalg_ir, llvm_ir, native, special, spreading, views)
+    modules = (
+        assertions,
+        casts,
+        forwarding,
+        fusion,
+        guards,
+        libdevice,
+        linalg_ir,
+        llvm_ir,
+        native,
+        special,
+        spreading,
+        views,
+    )
     files = sorted([__file__, *(str(module.__file__) for module in modules)])
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
@@ -49,13 +64,9 @@ def compile_kernel(linalg: str, metadata: dict[str, Any], options: Any) -> bytes
 
 def build(text: str, kernel: str, target: native.Target) -> bytes:
     """Linalg IR to a loadable kernel for a CPU: a JSON header, a zero byte and an ELF object."""
-    lowered = linalg_ir.lower(
-        text, kernel, lambda source, passes: toolchain.optimise(kernel, "bishengir-opt", source, passes)
-    )
-    llvm_text = llvm_ir.rewrite(to_llvm(lowered.text, kernel)) + llvm_ir.grid_loop(
-        lowered.name, lowered.types, lowered.guarded, bool(lowered.assertions)
-    )
-    made = native.emit(llvm_text, llvm_ir.ENTRY, target)
+    made, lowered = _object(text, kernel, target, linalg_ir.STACK_LIMIT_BYTES)
+    if made.stack_bytes > pool.STACK_BYTES // 2:
+        made, lowered = _object(text, kernel, target, 0)
     if target == native.host():
         missing = native.unresolved(made.externals)
         if missing:
@@ -71,6 +82,19 @@ def build(text: str, kernel: str, target: native.Target) -> bytes:
         "stack_bytes": made.stack_bytes,
     }
     return json.dumps(header).encode() + b"\0" + made.code
+
+
+def _object(text: str, kernel: str, target: native.Target, stack_limit: int) -> tuple[native.Object, linalg_ir.Lowered]:
+    lowered = linalg_ir.lower(
+        text,
+        kernel,
+        lambda source, passes: toolchain.optimise(kernel, "bishengir-opt", source, passes),
+        stack_limit,
+    )
+    loop = llvm_ir.grid_loop(lowered.name, lowered.types, lowered.guarded, bool(lowered.assertions))
+    return native.emit(
+        llvm_ir.rewrite(libdevice.define(to_llvm(lowered.text, kernel))) + loop, llvm_ir.ENTRY, target
+    ), lowered
 
 
 def to_llvm(text: str, kernel: str) -> str:

@@ -33,8 +33,6 @@ BUFFERISE = (
 # Tiles up to this size live on the stack, where LLVM knows that they alias nothing; larger ones on the heap.
 STACK_LIMIT_BYTES = 262_144
 LOWER = (
-    "--buffer-loop-hoisting",
-    f"--promote-buffers-to-stack=max-alloc-size-in-bytes={STACK_LIMIT_BYTES}",
     "--buffer-deallocation-pipeline",
     "--convert-bufferization-to-memref",
     "--convert-linalg-to-loops",
@@ -72,10 +70,12 @@ class Lowered:
     atomic: bool
 
 
-def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
-    """Lower one kernel. `optimise(text, passes)` runs bishengir-opt."""
+def lower(text: str, kernel: str, optimise: _Optimise, stack_limit: int = STACK_LIMIT_BYTES) -> Lowered:
+    """Lower one kernel. `optimise(text, passes)` runs bishengir-opt; tiles above `stack_limit` go to the heap."""
     name, types = signature(text)
-    safe = guards.apply(clean(text))
+    # A kernel may be called exp or memcpy: under its own name it would stand in for the C function.
+    own = f"emulated_{name}"
+    safe = guards.apply(clean(text.replace(f"func.func @{name}(", f"func.func @{own}(", 1)))
     fused = _fuse(safe.text, optimise)
     try:
         asserted = assertions.expand(fused)
@@ -85,8 +85,15 @@ def lower(text: str, kernel: str, optimise: _Optimise) -> Lowered:
     refuse_unknown(expanded, kernel)
     buffers = optimise(fusion.apply(expanded), list(BUFFERISE))
     direct = spreading.apply(forwarding.apply(buffers))
-    lowered = optimise(align(copies_to_loops(direct)), list(LOWER))
-    return Lowered(lowered, name, types, safe.arguments, asserted.messages, "GenericAtomic" in text or "atomic" in text)
+    lowered = optimise(
+        align(copies_to_loops(direct)),
+        [
+            "--buffer-loop-hoisting",
+            f"--promote-buffers-to-stack=max-alloc-size-in-bytes={stack_limit}",
+            *LOWER,
+        ],
+    )
+    return Lowered(lowered, own, types, safe.arguments, asserted.messages, "GenericAtomic" in text or "atomic" in text)
 
 
 def _fuse(text: str, optimise: _Optimise) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
+import os
 import re
 import struct
 import threading
@@ -170,6 +171,14 @@ def _stack_bytes(text: str) -> int:
             size *= int(extent)
         total += size * sizes.get(re.sub(r"[\[\]]|\d+ x ", "", kind), 16)
     return total
+
+
+def _forget_locks() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_locks)  # another thread of the parent may have held it
 
 
 def function(address: int) -> Any:

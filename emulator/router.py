@@ -50,12 +50,15 @@ class Router(DriverBase):  # type: ignore[misc]
         return (_routed.get() or self.default).get_benchmarker()
 
 
+_installed: str | None = None
+
+
 def default_level() -> str:
-    """The level of the `route` around the caller, else the one ASCEND_EMULATOR_LEVEL names, "linalg" by default."""
+    """The level of the `route` around the caller, else of `install`, else of ASCEND_EMULATOR_LEVEL, else "linalg"."""
     routed = _routed.get()
     if isinstance(routed, backend.EmulatorDriver):
         return routed.level
-    return os.environ.get("ASCEND_EMULATOR_LEVEL") or "linalg"
+    return _installed or os.environ.get("ASCEND_EMULATOR_LEVEL") or "linalg"
 
 
 def driver(level: str | None = None) -> backend.EmulatorDriver:
@@ -81,6 +84,14 @@ def _router() -> Router:
             active = Router(active)
             triton.runtime.driver.set_active(active)
     return active
+
+
+def _forget_locks() -> None:
+    global _guard
+    _guard = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_locks)  # another thread may have held it
 
 
 class route:  # noqa: N801 - reads as a verb: with route(): ...
@@ -120,14 +131,18 @@ def install(level: str | None = None) -> None:
     `level` is "linalg" (native code, fast) or "device" (the final module of the Ascend compiler, checked); by default
     ASCEND_EMULATOR_LEVEL or "linalg". Raises MissingToolError if the emulator's packages are absent.
     """
+    global _installed
     chosen = driver(level)
     with _guard:
         _router().default = chosen
+        _installed = chosen.level
 
 
 def uninstall() -> None:
     """Undo `install`: launches go again to the driver that was active before."""
+    global _installed
     with _guard:
+        _installed = None
         active = triton.runtime.driver.active
         if isinstance(active, Router):
             active.default = active.before

@@ -338,5 +338,13 @@ def _one_at_a_time(key: str) -> Iterator[None]:
         yield
 
 
+def _forget_locks() -> None:
+    global _counting, _locks, _locks_guard
+    _counting, _locks, _locks_guard = threading.Lock(), weakref.WeakValueDictionary(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_locks)  # other threads of the parent may have held them
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

@@ -346,3 +346,50 @@ def spread_twice(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 def cast_saturating(x, out, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     tl.store(out + offsets, tl.cast(tl.load(x + offsets), out.dtype.element_ty, overflow_mode="saturate"))
+
+
+@triton.jit
+def tangents(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    tl.store(out + offsets, libdevice.tanh(values))
+    tl.store(out + BLOCK + offsets, libdevice.log1p(values))
+    tl.store(out + 2 * BLOCK + offsets, libdevice.reciprocal(values))
+    tl.store(out + 3 * BLOCK + offsets, libdevice.relu(values))
+    tl.store(out + 4 * BLOCK + offsets, libdevice.pow(values, values))
+
+
+@triton.jit
+def power(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    values = tl.load(x + offsets)
+    tl.store(out + offsets, libdevice.pow(values, values))
+
+
+@triton.jit
+def exp(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.exp(tl.load(x + offsets)))
+
+
+@triton.jit
+def memcpy(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets))
+
+
+@triton.jit
+def many_large_tiles(x, out, BLOCK: tl.constexpr, TILES: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for tile in tl.static_range(TILES):
+        # each sum needs its own tile in memory
+        total += tl.cumsum(tl.load(x + tile + offsets), 0)
+    tl.store(out + offsets, total)
+
+
+@triton.jit
+def scale(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out + offsets, tl.load(x + offsets, mask=mask) * 3, mask=mask)

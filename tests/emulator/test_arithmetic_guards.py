@@ -79,6 +79,7 @@ def test_shifts_by_the_width_and_beyond(dtype: torch.dtype) -> None:
         assert got_right == x >> min(amount, bits), (x, y)
 
 
+@pytest.mark.filterwarnings("ignore:Value .* exceeds the maximum bitwidth:UserWarning")
 @pytest.mark.parametrize("by", [31, 32, 40])
 def test_shift_by_a_constant(by: int) -> None:
     x = torch.tensor(_specials(torch.int32) + [5] * 4, dtype=torch.int32)[:16].repeat(2)[:16].contiguous()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 import emulator
-from emulator import linalg, native, toolchain
+from emulator import linalg, native, pool, toolchain
 from tests.emulator import kernels
 from tests.emulator.test_grids import run_python
 
@@ -93,7 +94,7 @@ def test_a_failed_tool_says_kernel_stage_message_and_where_the_ir_is(monkeypatch
     assert error.kernel == "add"
     assert error.stage == "bishengir-opt"
     assert "--no-such-pass" in error.message
-    assert "func.func @add" in Path(error.saved).read_text()
+    assert "func.func @emulated_add" in Path(error.saved).read_text()
     for part in ("'add'", "bishengir-opt", "--no-such-pass", error.saved):
         assert part in str(error)
 
@@ -157,6 +158,19 @@ print(type(triton.runtime.driver.active).__name__)
     assert package in message
     assert "pip install 'ascend-triton-ops[emulator]'" in message
     assert active == "LazyProxy"  # nothing was touched
+
+
+def test_tiles_beyond_the_largest_stack_go_to_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:
+    signature = {"x": "*fp32", "out": "*fp32"}
+    lowered = toolchain.lower_to_linalg(kernels.many_large_tiles, signature, {"BLOCK": 16384, "TILES": 12})
+
+    def stack_bytes() -> int:
+        blob = linalg.build(lowered.text, lowered.name, native.host())
+        return int(json.loads(blob[: blob.index(b"\0")])["stack_bytes"])
+
+    assert stack_bytes() > 512 * 1024  # what test_operations relies on
+    monkeypatch.setattr(pool, "STACK_BYTES", 1024)
+    assert stack_bytes() < 1024
 
 
 def _resident_bytes() -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
+import threading
+
 import numpy as np
 import pytest
 import torch
 import triton
 
+import emulator
 from tests.emulator import kernels
 
 pytestmark = pytest.mark.usefixtures("routed")
@@ -163,3 +168,65 @@ def test_arguments_that_become_constants_are_not_passed() -> None:
     out = torch.empty(1)
     kernels.add[(1,)](x, y, out, 1, BLOCK=16)
     assert torch.equal(out, x + y)
+
+
+def test_libdevice_functions_are_the_c_library_s() -> None:
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    x = torch.cat([torch.rand(60) * 4, torch.tensor([0.0, 1e-20, 50.0, 1e30])])
+    out = torch.empty(5, 64)
+    kernels.tangents[(1,)](x, out, BLOCK=64)
+    for row, name in ((0, "tanhf"), (1, "log1pf"), (4, "powf")):
+        function = getattr(libm, name)
+        function.restype = ctypes.c_float
+        function.argtypes = [ctypes.c_float] * (2 if name == "powf" else 1)
+        assert out[row].tolist() == [function(*[value] * len(function.argtypes)) for value in x.tolist()], name
+    assert torch.equal(out[2], 1 / x)
+    assert torch.equal(out[3], x.clamp(min=0))
+
+
+def test_a_libdevice_function_without_a_body_is_refused_by_name() -> None:
+    x = torch.ones(64, dtype=torch.int32)
+    with pytest.raises(emulator.UnsupportedOperationError, match="__hmf_powi"):
+        kernels.power[(1,)](x, x, BLOCK=64)
+
+
+def test_a_kernel_may_be_called_like_a_c_function() -> None:
+    x, out = torch.randn(64), torch.empty(64)
+    kernels.memcpy[(1,)](x, out, BLOCK=64)
+    assert torch.equal(out, x)
+    kernels.exp[(1,)](x, out, BLOCK=64)
+    torch.testing.assert_close(out, x.exp(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("tiles", [2, 12])
+def test_tiles_that_need_more_stack_than_a_thread_has(tiles: int) -> None:
+    """16 KiB a tile and more: run by a thread with a small stack, by the main one, and on the heap if need be."""
+    x = torch.randint(-4, 4, (16384 + 16,)).float()
+    expected = sum(torch.cumsum(x[tile : tile + 16384], 0) for tile in range(tiles))
+    found: list[torch.Tensor] = []
+
+    def launch() -> None:
+        out = torch.empty(16384)
+        with emulator.route("linalg"):
+            kernels.many_large_tiles[(1,)](x, out, BLOCK=16384, TILES=tiles)
+        found.append(out)
+
+    before = threading.stack_size(512 * 1024)
+    try:
+        thread = threading.Thread(target=launch)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    launch()
+    assert all(torch.equal(out, expected) for out in found)
+    assert len(found) == 2
+
+
+def test_autotuned_kernels() -> None:
+    tuned = triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 256})], key=["n"])(
+        kernels.scale
+    )
+    x, out = torch.randn(1000), torch.empty(1000)
+    tuned[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, out, 1000)
+    assert torch.equal(out, x * 3)

@@ -6,12 +6,13 @@ which the scalar unit turns into an offset: up to two of them in the plain kerne
 is a bit copy. Tile sizes are capacities of the unified buffer; how much of a tile is used is a run-time argument.
 
 Masks are `index < bound` joined by `&`: anything else becomes a scalar loop or an unmasked store.
-`care_padding=False`: lanes beyond a mask are never stored, so they need no fill before the load.
+Lanes beyond a mask are never stored, so loads leave them unfilled.
 """
 
 import triton
 import triton.language as tl
 
+from ops.kernels.intrinsics import load_unfilled
 from ops.kernels.signature import kernel
 
 
@@ -47,11 +48,11 @@ def _rows(x, y, tiles, column_tiles, row_tiles, rows, row_stride, length, row_st
         target = y + ((o.to(tl.int64) * rows + r0) * length + c0)
         width = tl.minimum(length - c0, step).to(tl.int32)
         if ROWS == 1:
-            values = tl.load(source + columns, mask=columns < width, care_padding=False)
+            values = load_unfilled(source + columns, mask=columns < width)
             tl.store(target + columns, values, mask=columns < width)
         else:
             mask = (lines[:, None] < tl.minimum(rows - r0, row_step).to(tl.int32)) & (columns[None, :] < width)
-            values = tl.load(source + lines[:, None] * row_stride + columns[None, :], mask=mask, care_padding=False)
+            values = load_unfilled(source + lines[:, None] * row_stride + columns[None, :], mask=mask)
             tl.store(target + lines[:, None] * length + columns[None, :], values, mask=mask)
 
 
@@ -89,7 +90,7 @@ def _slabs(x, y, tiles, slab_tiles, slabs, slab_stride, slab_step, rows, row_str
         source = x + (offset + l0 * slab_stride)
         target = y + (o.to(tl.int64) * slabs + l0) * rows * length
         mask = ((layers < tl.minimum(slabs - l0, slab_step).to(tl.int32)) & (lines < rows)) & (columns < length)
-        values = tl.load(source + layers * slab_stride + lines * row_stride + columns, mask=mask, care_padding=False)
+        values = load_unfilled(source + layers * slab_stride + lines * row_stride + columns, mask=mask)
         tl.store(target + (layers * rows + lines) * length + columns, values, mask=mask)
 
 
@@ -128,7 +129,7 @@ def _repeat(x, y, tiles, column_tiles, runs, copies, run, inner, gap, length, st
         last = tl.minimum(first + run, copies)
         width = tl.minimum(length - c0, step).to(tl.int32)
         offset = outer_offset(o, n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
-        values = tl.load(x + (offset + c0) + columns, mask=columns < width, care_padding=False)
+        values = load_unfilled(x + (offset + c0) + columns, mask=columns < width)
         spread = tl.broadcast_to(values[None, :], (ROWS, COLS))
         block = o // inner
         target = y + (block * copies * gap + (o - block * inner) * length + c0)
@@ -168,7 +169,7 @@ def _broadcast(x, y, tiles, row_tiles, rows, row_stride, row_step, length,
         offset = outer_offset(o.to(tl.int64), n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
         height = tl.minimum(rows - r0, row_step).to(tl.int32)
         source = x + (offset + r0 * row_stride)
-        values = tl.load(source + lines * row_stride, mask=lines < height, care_padding=False)
+        values = load_unfilled(source + lines * row_stride, mask=lines < height)
         spread = tl.broadcast_to(values[:, None], (ROWS, COLS))
         target = y + (o.to(tl.int64) * rows + r0) * length
         for c0 in range(0, length, COLS):
@@ -212,8 +213,8 @@ def _transpose(x, y, tiles, dense_tiles, line_tiles, dense, lines, line_stride, 
         height = tl.minimum(lines - l0, line_step).to(tl.int32)
         offset = outer_offset(o.to(tl.int64), n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
         source = x + (offset + d0 + l0 * line_stride)
-        values = tl.load(source + down[:, None] * line_stride + across[None, :],
-                         mask=(down[:, None] < height) & (across[None, :] < width), care_padding=False)
+        values = load_unfilled(source + down[:, None] * line_stride + across[None, :],
+                               mask=(down[:, None] < height) & (across[None, :] < width))
         above = o.to(tl.int64) // between
         target = y + (above * block + (o - above * between) * lines + d0 * dense_gap + l0)
         tl.store(target + across[:, None] * dense_gap + down[None, :], tl.trans(values),

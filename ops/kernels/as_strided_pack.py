@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from ops.kernels.as_strided import outer_offset
+from ops.kernels.intrinsics import load_unfilled
 from ops.kernels.signature import kernel
 
 
@@ -72,7 +73,7 @@ def _gather(x, y, lanes, tiles, count_tiles, count, major, step, inner, inner_sp
         used = tl.minimum(count - k0, step).to(tl.int32)
         offset = outer_offset(o.to(tl.int64), n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
         source = x + (offset + k0 * major)
-        values = tl.load(source + place, mask=place < (used - 1) * major + inner_span, care_padding=False)
+        values = load_unfilled(source + place, mask=place < (used - 1) * major + inner_span)
         target = y + (o.to(tl.int64) * count + k0) * inner
         tl.store(target + lane, tl.gather(values, lanes, 0), mask=lane < used * inner)
 
@@ -133,8 +134,8 @@ def _bursts(x, y, tiles, count_tiles, count, major, step, n0, s0, n1, s1, n2, s2
         used = tl.minimum(count - k0, step).to(tl.int32)
         offset = outer_offset(o.to(tl.int64), n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
         source = x + (offset + k0 * major)
-        values = tl.load(source + item[:, None] * major + word[None, :],
-                         mask=(item[:, None] < used) & (word[None, :] < WORDS), care_padding=False)
+        values = load_unfilled(source + item[:, None] * major + word[None, :],
+                               mask=(item[:, None] < used) & (word[None, :] < WORDS))
         packed = tl.gather(tl.reshape(values, (ITEMS * WIDTH,)), lanes, 0)
         tl.store(y + (o.to(tl.int64) * count + k0) * WORDS + lane, packed, mask=lane < used * WORDS)
 
@@ -170,7 +171,7 @@ def _split(x, y, tiles, count_tiles, count, step, n0, s0, n1, s1, n2, s2, n3, s3
         used = tl.minimum(count - k0, step).to(tl.int32)
         offset = outer_offset(o.to(tl.int64), n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5, s6)
         source = x + (offset + k0 * STRIDE)
-        values = tl.load(source + place, mask=place < (used - 1) * STRIDE + 1, care_padding=False)
+        values = load_unfilled(source + place, mask=place < (used - 1) * STRIDE + 1)
         kept, _ = tl.split(tl.reshape(values, (BLOCK * STRIDE // 2, 2)))
         if STRIDE == 4:
             kept, _ = tl.split(tl.reshape(kept, (BLOCK, 2)))

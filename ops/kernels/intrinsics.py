@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 
+import triton
 import triton.language as tl
 from triton.language import core
 
@@ -24,9 +25,22 @@ round_to_integer = libdevice.round
 # One vdiv in the operands' own precision; `/` on float16 would go through float32.
 divide = tl.math.div_rn
 
-_TAKES_BUILDER = (
-    "_builder" in inspect.signature(tl.load.__wrapped__ if hasattr(tl.load, "__wrapped__") else tl.load).parameters
-)
+_LOAD_PARAMETERS = inspect.signature(tl.load.__wrapped__ if hasattr(tl.load, "__wrapped__") else tl.load).parameters
+_TAKES_BUILDER = "_builder" in _LOAD_PARAMETERS
+
+if "care_padding" in _LOAD_PARAMETERS:
+
+    @triton.jit
+    def load_unfilled(pointers, mask):
+        """Masked load that leaves lanes beyond the mask as they were: no vector fill before it, and no wait for one."""
+        return tl.load(pointers, mask=mask, care_padding=False)
+
+else:
+
+    @triton.jit
+    def load_unfilled(pointers, mask):
+        """Masked load whose lanes beyond the mask are not used; this line fills them or not as it pleases."""
+        return tl.load(pointers, mask=mask)
 
 
 def _saturating(value, dtype, builder):

@@ -118,17 +118,14 @@ def test_triton_ascend_1416_nothing_is_staged_in_global_memory():
     loads = stores = 0
     for module in (row_kernels, pack_kernels):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("load", "store")
-            ):
-                base = next(name for name in ast.walk(node.args[0]) if isinstance(name, ast.Name)).id
-                names = {name.id for name in ast.walk(node.args[0]) if isinstance(name, ast.Name)}
-                wrong = {"target", "y"} if node.func.attr == "load" else {"source", "x"}
-                assert not names & wrong, (base, node.lineno)
-                loads += node.func.attr == "load"
-                stores += node.func.attr == "store"
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called not in ("load_unfilled", "tl.store"):
+                assert called != "tl.load"
+                continue
+            names = {name.id for name in ast.walk(node.args[0]) if isinstance(name, ast.Name)}
+            assert not names & ({"source", "x"} if called == "tl.store" else {"target", "y"}), ast.unparse(node)
+            loads += called == "load_unfilled"
+            stores += called == "tl.store"
     assert loads == stores == 9
 
 

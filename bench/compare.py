@@ -36,6 +36,8 @@ from bench.providers import (
 from bench.timing import Quantiles
 from ops import device as devices
 
+BUSY_SHARE = 0.1  # of a row's calls; fewer move no median
+
 
 @dataclass
 class Outcome:
@@ -164,7 +166,7 @@ def measure(outcome: Outcome, device: torch.device, project: Provider, builtin: 
         measure_on_npu(outcome, device, calls, rounds)
         return
     with timing.thread_count(1):
-        single = timing.phases(calls, rounds=rounds)
+        single = timing.phases(calls, rounds=rounds, single_thread=True)
     del calls["roof"]
     default = timing.phases(calls, rounds=2)
     outcome.roof = single["roof"]
@@ -210,6 +212,8 @@ def report(outcomes: list[Outcome], device: torch.device, console: Console) -> N
         "contiguous copy (as_strided) or elementwise add (gcd) of the same bytes over this project's time.",
         markup=False,
     )
+    if (line := disturbance(outcomes)) is not None:
+        console.print(line, markup=False)
 
 
 def table_cells(outcome: Outcome, on_npu: bool) -> list[str]:
@@ -240,6 +244,18 @@ def notes(outcome: Outcome) -> str:
     if outcome.builtin_wrong:
         texts.append(f"the built-in differs from the exact result in {outcome.builtin_wrong} elements")
     return "; ".join(text for text in texts if text)
+
+
+def disturbance(outcomes: list[Outcome]) -> str | None:
+    """One line if other processes took the core from many calls, None on a quiet machine."""
+    times = [taken for item in outcomes for taken in (item.times.project, item.times.builtin) if taken is not None]
+    worst = max((taken.disturbed for taken in times), default=0.0)
+    if worst < BUSY_SHARE:
+        return None
+    return (
+        f"This machine is busy: up to {worst:.0%} of a row's calls lost their core and count by CPU time; "
+        "the figures with default threads mean little."
+    )
 
 
 def format_ratio(value: float | None) -> str:

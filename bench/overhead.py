@@ -109,7 +109,9 @@ def measure(case: Case, device: torch.device) -> dict[str, Quantiles | None]:
     def timed(name: str, function: Callable[[], object]) -> dict[str, Quantiles | None]:
         wait = (lambda: devices.synchronize(device)) if device.type == "npu" else None
         with timing.thread_count(1):
-            return timing.phases({name: function}, rounds=5, block_seconds=0.02, synchronize=wait)
+            return timing.phases(
+                {name: function}, rounds=5, block_seconds=0.02, single_thread=wait is None, synchronize=wait
+            )
 
     found = timed(WHOLE, call)
     with silenced() as silent:

@@ -111,5 +111,7 @@ def measure(lines: Iterable[Line], args: Any, console: Console) -> tuple[list[Ou
             state,
         )
     console.print(table)
+    if (line := compare.disturbance(outcomes)) is not None:
+        console.print(line, markup=False)
     console.print(f"ratios: {'all met' if all_met else 'not all met'}")
     return outcomes, all_met

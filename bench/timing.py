@@ -22,14 +22,22 @@ UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 PAUSE_SECONDS = 0.02  # torch's workers stop spinning well within this
 
+# A call lost its core if the wall clock went this much further than the CPU time; the clocks agree within 1 us.
+LOST_SHARE = 0.05
+LOST_SECONDS = 5e-6
+
 
 @dataclass(frozen=True)
 class Quantiles:
-    """The 20 %, 50 % and 80 % quantile of some times, in microseconds."""
+    """The 20 %, 50 % and 80 % quantile of some times, in microseconds.
+
+    `disturbed` is the share of the calls that lost their core to another process and so count by CPU time.
+    """
 
     p20: float
     p50: float
     p80: float
+    disturbed: float = 0.0
 
     def __str__(self) -> str:
         median, unit = format_us(self.p50).split()
@@ -38,13 +46,13 @@ class Quantiles:
         return f"{median} {unit} ({low}-{high})"
 
 
-def quantiles(samples: Sequence[float]) -> Quantiles | None:
+def quantiles(samples: Sequence[float], disturbed: float = 0.0) -> Quantiles | None:
     """Quantiles of times in microseconds, or None if there is nothing that could be a time.
 
     A profiler that found no rows reports NaN, inf or 0; none of these may become a figure, let alone a speed-up.
 
         >>> quantiles([3.0, 1.0, 2.0])
-        Quantiles(p20=1.0, p50=2.0, p80=3.0)
+        Quantiles(p20=1.0, p50=2.0, p80=3.0, disturbed=0.0)
         >>> quantiles([float("nan"), 1.0]) is None
         True
     """
@@ -53,7 +61,7 @@ def quantiles(samples: Sequence[float]) -> Quantiles | None:
     ordered = sorted(samples)
     last = len(ordered) - 1
     p20, p50, p80 = (ordered[min(last, int(q * len(ordered)))] for q in (0.2, 0.5, 0.8))
-    return Quantiles(p20, p50, p80)
+    return Quantiles(p20, p50, p80, disturbed)
 
 
 def ratio(numerator: Quantiles | float | None, denominator: Quantiles | float | None) -> float | None:
@@ -83,16 +91,19 @@ def phases(
     max_repeats: int = 2000,
     pause: float = PAUSE_SECONDS,
     budget_seconds: float = 8.0,
+    single_thread: bool = False,
     synchronize: Callable[[], object] | None = None,
 ) -> dict[str, Quantiles | None]:
     """Time each function in blocks of its own, with a pause before each block.
 
     A block is a first call that is not counted, then calls until `block_seconds` are spent, at least `min_repeats` and
     at most `max_repeats`. A function that has spent `budget_seconds` gets no further block. `synchronize` ends each
-    timed call on a device that works asynchronously. Whatever a function raises passes through. Times are in
+    timed call on a device that works asynchronously. `single_thread` promises that the functions use the calling thread
+    only: then a call that lost its core counts by CPU time. Whatever a function raises passes through. Times are in
     microseconds.
     """
     samples: dict[str, list[float]] = {name: [] for name in functions}
+    disturbed = dict.fromkeys(functions, 0)
     spent = dict.fromkeys(functions, 0.0)
     wait = synchronize or (lambda: None)
     for _ in range(rounds):
@@ -105,14 +116,19 @@ def phases(
             wait()
             end = time.perf_counter() + block_seconds
             for repeat in range(max_repeats):
+                on_cpu = time.process_time()
                 start = time.perf_counter()
                 if repeat >= min_repeats and start > end:
                     break
                 function()
                 wait()
-                samples[name].append((time.perf_counter() - start) * 1e6)
+                wall = time.perf_counter() - start
+                on_cpu = time.process_time() - on_cpu
+                lost = single_thread and wall - on_cpu > LOST_SHARE * wall + LOST_SECONDS
+                disturbed[name] += lost
+                samples[name].append((on_cpu if lost else wall) * 1e6)
             spent[name] += time.perf_counter() - begin
-    return {name: quantiles(values) for name, values in samples.items()}
+    return {name: quantiles(values, disturbed[name] / max(1, len(values))) for name, values in samples.items()}
 
 
 @contextmanager

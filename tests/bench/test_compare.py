@@ -76,6 +76,15 @@ def test_check_only_times_nothing() -> None:
     assert all(outcome.ok and outcome.times.project is None for outcome in compared(fakes.exact, check_only=True))
 
 
+def test_a_busy_machine_is_said() -> None:
+    def outcome(share: float) -> Outcome:
+        times = compare.criteria.Times(project=Quantiles(1.0, 1.0, 1.0, share))
+        return Outcome(CASES[0], ok=True, times=times)
+
+    assert compare.disturbance([outcome(0.05)]) is None
+    assert "up to 40% of a row's calls" in str(compare.disturbance([outcome(0.05), outcome(0.4)]))
+
+
 def parsed(*options: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     compare.add_arguments(parser)

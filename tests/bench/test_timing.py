@@ -63,6 +63,30 @@ def test_phases_stop_a_slow_function_at_its_budget() -> None:
     assert len(calls) < 20
 
 
+def test_a_call_that_lost_its_core_counts_by_cpu_time() -> None:
+    """Sleeping is what a preempted call looks like: the wall clock goes on, the CPU time does not."""
+    import time
+
+    def work() -> None:
+        end = time.process_time() + 0.002
+        while time.process_time() < end:
+            pass
+
+    def preempted() -> None:
+        work()
+        time.sleep(0.02)
+
+    options = {"rounds": 2, "block_seconds": 0.0, "min_repeats": 3, "pause": 0.0}
+    taken = timing.phases({"preempted": preempted}, single_thread=True, **options)["preempted"]  # type: ignore[arg-type]
+    assert taken is not None
+    assert taken.disturbed == 1.0
+    assert 2000 <= taken.p50 < 10_000
+    taken = timing.phases({"preempted": preempted}, **options)["preempted"]  # type: ignore[arg-type]
+    assert taken is not None
+    assert taken.disturbed == 0.0
+    assert taken.p50 > 20_000
+
+
 def test_phases_pass_errors_through() -> None:
     def broken() -> None:
         raise RuntimeError("no")

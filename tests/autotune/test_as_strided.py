@@ -10,8 +10,9 @@ import torch
 
 import autotune
 import ops
+from autotune import model
 from autotune.as_strided import OPERATOR, Scratch
-from autotune.check import wrong_elements
+from autotune.check import Check, blank, wrong_elements
 from ops.variants import variants
 from tiling import tuned
 from tiling.as_strided import AsStridedProblem, plan
@@ -40,6 +41,21 @@ def test_candidates_are_right_and_the_heuristic_is_among_them(problem: AsStrided
     assert result.regret is not None
     assert result.winner.figure is not None
     assert result.winner.figure.low <= result.winner.figure.microseconds <= result.winner.figure.high
+
+
+def test_sampled_programs_are_checked_by_what_they_wrote(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(model, "WHOLE", 1 << 8)
+    problem = AsStridedProblem((40, 501), (503, 1), 0, 8)  # parts of programs end within elements
+    judge, scratch = model.ModelMeasure(CHIP), Scratch(problem, CPU)
+    blank(scratch.out)
+    assert judge.run(scratch, plan(problem, CHIP)) is False
+    check = Check(scratch)
+    assert check.wrong(complete=False) is None
+    assert "elements differ" in str(check.wrong(complete=True))
+    scratch.out[0, 3] ^= 1
+    assert str(check.wrong(complete=False)).startswith("1 of 20040 elements differ, the first at 3: ")
+    (figure,) = judge.figures(scratch, [plan(problem, CHIP)])
+    assert figure.microseconds > 0
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=AsStridedProblem.key)

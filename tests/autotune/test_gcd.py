@@ -11,6 +11,7 @@ import torch
 
 import autotune
 import ops
+from autotune import model
 from autotune.check import wrong_elements
 from autotune.gcd import OPERATOR, Scratch
 from ops.variants import variants
@@ -77,6 +78,18 @@ def test_candidates_are_right_and_the_heuristic_is_among_them():
     assert result.heuristic.plan == plan(DENSE, CHIP)
     assert not [candidate.reason for candidate in result.failed if "wrong" in str(candidate.reason)]
     assert sum(candidate.figure is not None for candidate in result.candidates) >= 3
+
+
+@pytest.mark.parametrize("whole", [1 << 21, 0], ids=["run whole", "checked at the linalg level"])
+def test_a_call_of_several_launches_is_not_judged_by_a_sampled_copy(monkeypatch: pytest.MonkeyPatch, whole: int):
+    monkeypatch.setattr(model, "WHOLE", 1 << 10)
+    monkeypatch.setattr(model, "WHOLE_OF_SEVERAL", whole)
+    problem = GcdProblem("int16", "int16", "int16", "int16", (300, 200), (1, 300), (200, 1), (200, 1))
+    assert plan(problem, CHIP).copied == ("self",)
+    result = autotune.tune("gcd", problem, "model", [], save=False)
+    figure = result.winner.figure
+    assert figure is not None
+    assert figure.microseconds > CHIP.cost("launch")
 
 
 def test_tuning_an_in_place_call_leaves_it_untouched_and_is_used_by_it():

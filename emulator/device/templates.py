@@ -71,6 +71,11 @@ def names() -> list[str]:
     return [name for name in _library().functions if name.startswith("_mlir_ciface_")]
 
 
+def declaration(symbol: str) -> str:
+    """How an intrinsic is declared, by its symbol in the runtime. Raises KeyError if no template calls it."""
+    return _library().declarations[symbol]
+
+
 def version() -> str:
     """What the cleaned text depends on: the wheel, the bitcode in it, and this file."""
     return _library().key

@@ -92,6 +92,25 @@ class Program:
         """Norm mode with a mask."""
         return self.call("SET.CTRL", 1 << 48).call("MOVEMASK", 0, low).call("MOVEMASK", 1, high)
 
+    def gather(self, name: str, to: Ub, offsets: Ub, source: Ub) -> Program:
+        """A gather: the configuration is the low half of the source's address."""
+        self.values += 1
+        number = self.values
+        self.code += [
+            f"  %v{number} = add i64 %base, {source.offset}",
+            f"  %p{number} = and i64 %v{number}, 4294967295",
+        ]
+        return self.call(name, to, offsets, f"%p{number}")
+
+    def block_addresses(self, register: int, index: int, first: Ub, second: Ub) -> Program:
+        """Two addresses into a VA register."""
+        names = []
+        for one in (first, second):
+            self.values += 1
+            self.code.append(f"  %v{self.values} = add i64 %base, {one.offset}")
+            names.append(f"%v{self.values}")
+        return self.call("MOVEVA", register, index, *names)
+
     def _argument(self, kind: str, value: Any) -> str:
         if isinstance(value, Ub):
             self.values += 1

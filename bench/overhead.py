@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from rich.markup import escape
 from rich.table import Table
 
 from bench import env, results, timing
@@ -60,7 +61,7 @@ def run(args: Any) -> int:
     table.add_column("case")
     table.add_column("dtype")
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     for case, times in measured:
         table.add_row(f"{case.op} {case.name}", case.dtype, *(str(times.get(name) or "n/a") for name in names))
     console.print(f"Device: {devices.describe(device)}; {env.one_line()}", markup=False)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import subprocess
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+
+from triton.errors import TritonError
 
 from autotune import candidates as listing
 from autotune import store
@@ -26,7 +29,15 @@ from tiling.versions import source_hash
 __all__ = ["blank", "enabled", "resolver", "tune", "wrong_elements"]
 
 # What a plan's compilation and run can raise on either kind of device. Anything else is a fault of this project.
-CANDIDATE_ERRORS = (RuntimeError, ValueError, ArithmeticError, OSError, MemoryError, subprocess.SubprocessError)
+CANDIDATE_ERRORS = (
+    RuntimeError,
+    ValueError,
+    ArithmeticError,
+    OSError,
+    MemoryError,
+    subprocess.SubprocessError,
+    TritonError,
+)
 
 
 def tune(
@@ -50,21 +61,21 @@ def tune(
     mappings of decisions; by default the operator's own list. platform: for 'model', the chip to tune for. save:
     whether to store the winner. Times are microseconds.
 
-    Raises TuningError naming operator, problem and last reason when no candidate can be used; ValueError for an unknown
-    operator or measure; RuntimeError when the measure needs what this machine does not have.
+    Raises TuningError naming operator, problem and last reason when no candidate can be used; ValueError for an empty
+    result and for an unknown operator or measure; RuntimeError when the measure needs what this machine does not have.
     """
     described = operator(op)
     judge = choose(measure, platform) if isinstance(measure, str) else measure
     platform = platform or getattr(judge, "platform", None) or devices.platform_of(judge.device)
     with tuned.unresolved():
-        if hasattr(target, "pattern"):
-            problem, scratch = target, described.scratch(target, judge.device)
-        else:
+        problem, scratch = target, None
+        if not hasattr(target, "pattern"):
             arguments = tuple(target) if isinstance(target, (tuple, list)) else (target,)
             problem, scratch = described.scratch_of(arguments, judge.device)
         rows = listing.enumerate_candidates(described, problem, platform, candidates)
         failures = Failures(_known_failures(platform.chip))
         rows = listing.gate(rows, described, platform, failures)
+        scratch = scratch or described.scratch(problem, judge.device)
         check = Check(scratch)
         rows = [_checked(row, check, judge) for row in rows]
         rows = _measured(rows, scratch, judge)
@@ -145,6 +156,15 @@ Key = tuple[str, str, str]
 _given_up: set[Key] = set()
 _unstored: dict[Key, Any] = {}  # winners of this process where the store cannot be written
 _one_at_a_time = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.RLock()
+
+
+# A fork while another thread tunes would leave the child a lock that nobody releases.
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextlib.contextmanager

@@ -123,3 +123,9 @@ def test_the_first_call_inside_enabled_tunes_and_is_right(tmp_path: Path):
     assert torch.equal(result, torch.as_strided(x, (30, 70), (3, 100), 1))
     (entry,) = tuned.read(tuned.path(CHIP.chip), CHIP.chip).entries.values()
     assert entry.problem == ops.plan_as_strided(x, (30, 70), (3, 100), 1).problem.key()
+
+
+@pytest.mark.parametrize("target", [AsStridedProblem((0, 3), (3, 1), 0, 4), (torch.zeros(9), (0, 3), (3, 1))])
+def test_an_empty_result_has_nothing_to_tune(target: object):
+    with pytest.raises(ValueError, match="an empty result needs no plan"):
+        autotune.tune("as_strided", target, "model")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import torch
 
 import autotune
-from autotune import operators
+from autotune import operators, tuner
 from autotune.check import COMPARED, Check
 from tests.autotune.double import DoubleProblem, Faults, TableMeasure, plan_double
 from tiling import tuned
@@ -276,3 +278,26 @@ def test_where_the_store_cannot_be_written_first_use_still_tunes_once(
         runs = len(faults.runs)
         assert resolved() == 128
     assert len(faults.runs) == runs
+
+
+def test_a_child_forked_while_a_thread_tunes_does_not_hang(faults: Faults):
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with tuner._one_at_a_time:
+            held.set()
+            release.wait(60)
+
+    def child() -> None:
+        with autotune.enabled(SLOW_ABOVE_128):
+            assert resolved() == 128
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(10)
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(30)
+    release.set()
+    thread.join()
+    assert process.exitcode == 0

@@ -109,7 +109,10 @@ def compute(
         _ready[key] = ready
     result = torch.empty_strided(ready.shape, ready.stride, dtype=ready.dtype, device=ready.device)
     if ready.plan is not None:
-        if not (self.untyped_storage().nbytes() and other.untyped_storage().nbytes()):  # resized away since the checks
+        # A storage can be resized, to nothing even, since a call of the same key was checked.
+        if self.untyped_storage().nbytes() < ready.needs[0] + self.storage_offset() * self.itemsize or (
+            other.untyped_storage().nbytes() < ready.needs[1] + other.storage_offset() * other.itemsize
+        ):
             checks.operands(self, other)
         ready.run(self, other, result)
     return result
@@ -134,7 +137,7 @@ def result_stride(self: torch.Tensor, other: torch.Tensor) -> tuple[int, ...]:
 class _Call:
     """A call that passed every check, and the problem it is."""
 
-    __slots__ = ("device", "dtype", "empty", "problem", "shape", "stride")
+    __slots__ = ("device", "dtype", "empty", "needs", "problem", "shape", "stride")
 
     def __init__(self, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None, dtype: torch.dtype) -> None:
         self.shape = checks.broadcast(self_, other)
@@ -147,6 +150,7 @@ class _Call:
             self.stride = tuple(out.stride())
         else:
             self.stride = layout.contiguous_strides(self.shape)
+        self.needs = outs.span(self_), outs.span(other)
         self.problem = GcdProblem(
             self_dtype=checks.LOADED[self_.dtype],
             other_dtype=checks.LOADED[other.dtype],
@@ -220,6 +224,7 @@ class _Ready:
         "dtype",
         "ints",
         "kernel",
+        "needs",
         "offsets",
         "plain",
         "plan",
@@ -230,6 +235,7 @@ class _Ready:
 
     def __init__(self, call: _Call, plan: GcdPlan | None) -> None:
         self.plan = plan
+        self.needs = call.needs
         self.shape, self.stride, self.dtype, self.device = call.shape, call.stride, call.dtype, call.device
         if plan is None:
             return

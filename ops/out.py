@@ -81,7 +81,12 @@ def is_dense(tensor: torch.Tensor) -> bool:
 def memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     """First and one-past-last byte address a tensor's elements occupy; equal for an empty one."""
     start = tensor.data_ptr()
+    return start, start + span(tensor)
+
+
+def span(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's first element to the end of its last; 0 for an empty one."""
     if tensor.numel() == 0:
-        return start, start
+        return 0
     reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (reach + 1) * tensor.element_size()
+    return (reach + 1) * tensor.element_size()

@@ -31,7 +31,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     # A file, not standard input: Triton reads the source of its kernels.
     program = tmp_path / "page.py"
     program.write_text("\n".join(blocks))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ASCEND_OPS_TUNED_DIR": str(tmp_path / "tuned")}
     done = subprocess.run(
         [sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
     )

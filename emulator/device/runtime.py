@@ -155,7 +155,7 @@ def load() -> Runtime:
 
     Raises MissingCompilerError without a C++ compiler, ToolError if the compiler fails.
     """
-    compiler = _compiler()
+    compiler = find_compiler()
     told = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
     sources = sorted(_SOURCES.glob("*.cpp"))
     contents = [file.read_text() for file in sorted([*sources, *_SOURCES.glob("*.h")])]
@@ -167,11 +167,12 @@ def load() -> Runtime:
     with (folder / "build.lock").open("w") as lock:  # test workers start together: let one build for all
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            _build(compiler, flags, sources, path)
+            build(compiler, flags, sources, path)
     return Runtime(path)
 
 
-def _compiler() -> str:
+def find_compiler() -> str:
+    """Path of the C++ compiler: CXX, or the first of the usual names. Raises MissingCompilerError."""
     tried = [name for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name]
     for name in tried:
         if (found := shutil.which(name)) is not None:
@@ -183,7 +184,8 @@ def _native_flag() -> str:
     return "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
 
 
-def _build(compiler: str, flags: tuple[str, ...], sources: list[Path], path: Path) -> None:
+def build(compiler: str, flags: tuple[str, ...], sources: list[Path], path: Path) -> None:
+    """Compile sources side by side and link them to one library. Raises ToolError with what the compiler said."""
     with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as folder:
         objects = [Path(folder, source.stem + ".o") for source in sources]
         commands = [

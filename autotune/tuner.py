@@ -144,6 +144,7 @@ def _entry(result: TuneResult, platform: Platform) -> tuned.Entry:
         low=winner.figure.low,
         high=winner.figure.high,
         heuristic_microseconds=own.microseconds,
+        confirmed=winner.heuristic,
         device=result.device,
         written=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )

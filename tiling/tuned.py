@@ -50,6 +50,13 @@ SECONDS_BETWEEN_LOOKS = 1.0
 # away the number of tiles per core is a different one, and with it the reason why the tile won.
 REACH = 2
 
+# Decisions that follow from the size: a neighbour's are left to the planner.
+OWN = frozenset({"cores"})
+
+# A neighbour's decisions do not serve where the planner expects them to be this much slower than its own: a tile that won
+# on many tiles a core loses on one.
+DOUBT = 1.25
+
 
 class Problem(Protocol):
     """What a problem offers to be looked up: an exact key, its pattern (all but sizes) and its output elements."""
@@ -71,7 +78,8 @@ class Entry:
 
     `problem`, `pattern` and `elements` are the problem's `key()`, `pattern()` and `elements`; `source` is
     `source_hash(op)` at the time; `profile` the cost profile (a model entry made with other costs is not used).
-    `microseconds` is the winner's figure with its band `low..high`, `heuristic_microseconds` that of the heuristic.
+    `microseconds` is the winner's figure with its band `low..high`, `heuristic_microseconds` that of the heuristic,
+    which `confirmed` says is the winner.
     """
 
     op: str
@@ -87,6 +95,7 @@ class Entry:
     low: float
     high: float
     heuristic_microseconds: float
+    confirmed: bool
     device: str
     written: str
 
@@ -105,7 +114,7 @@ class Entry:
         if not isinstance(data, dict) or set(data) != {f.name for f in fields(cls)}:
             raise ValueError("an entry does not have the fields of this schema")
         for name, value in data.items():
-            if not isinstance(value, _FIELD_TYPES[name]) or (isinstance(value, bool) and name != "decisions"):
+            if not isinstance(value, _FIELD_TYPES[name]) or (isinstance(value, bool) and name != "confirmed"):
                 raise ValueError(f"field {name!r} of an entry is a {type(value).__name__}")
         if not all(isinstance(value, (int, str)) for value in data["decisions"].values()):
             raise ValueError("a decision is neither a number, a truth value nor a word")
@@ -117,6 +126,7 @@ _FIELD_TYPES: dict[str, Any] = {
     **dict.fromkeys(("elements", "cores"), int),
     **dict.fromkeys(("microseconds", "low", "high", "heuristic_microseconds"), (int, float)),
     "decisions": dict,
+    "confirmed": bool,
 }
 
 
@@ -341,7 +351,8 @@ def resolve(op: str, problem: Problem, platform: Platform, plan_function: PlanFu
 
     `plan_function(problem, platform, **decisions)` is the operator's planner: it makes the plan from stored decisions
     and raises ValueError when they do not suit this problem (they may come from a neighbour in size). Order: the
-    problem's own tuning, the resolver if one is set, the nearest size class of the same pattern within REACH classes.
+    problem's own tuning, the resolver if one is set, the nearest size class of the same pattern within REACH classes. A
+    neighbour whose tuning confirmed the heuristic leaves the decision to it.
 
         plan = resolve("gcd", problem, platform, tiling.gcd.plan) or tiling.gcd.plan(problem, platform)
 
@@ -357,13 +368,24 @@ def resolve(op: str, problem: Problem, platform: Platform, plan_function: PlanFu
             plan = _ask(op, problem, platform, plan_function)
             if plan is not None:
                 return plan
+        if not own and entry.confirmed:
+            return None
+        decisions = {name: value for name, value in entry.decisions.items() if own or name not in OWN}
         try:
-            return _explained(plan_function(problem, platform, **entry.decisions), entry)
+            plan = plan_function(problem, platform, **decisions)
+            if own or _cycles(plan) <= DOUBT * _cycles(plan_function(problem, platform)):
+                return _explained(plan, entry)
         except (ValueError, TypeError) as error:
             if own and entry.key not in _state.unfit:
                 _state.unfit.add(entry.key)
                 warnings.warn(f"a stored tuning of {op} does not suit {key}: {error}", RuntimeWarning, stacklevel=2)
     return None if asked else _ask(op, problem, platform, plan_function)
+
+
+def _cycles(plan: object) -> float:
+    """What the planner expects a plan to cost; 0 for a plan that does not say."""
+    cycles = getattr(plan, "cycles", 0.0)
+    return float(getattr(cycles, "total", cycles))
 
 
 def _explained(plan: PlanT, entry: Entry) -> PlanT:

@@ -43,12 +43,20 @@ class Row:
 class RowPlan:
     problem: Row
     block: int
+    cores: int = 0
+
+    @property
+    def cycles(self) -> float:
+        return 10_000.0 if self.block == SLOW else 1000.0 + self.block
 
 
-def plan(problem: Row, where: Platform, block: int = 64) -> RowPlan:
+SLOW = 2048
+
+
+def plan(problem: Row, where: Platform, block: int = 64, cores: int = 40) -> RowPlan:
     if block % 16:
         raise ValueError(f"block {block} is not a multiple of 16")
-    return RowPlan(problem, block)
+    return RowPlan(problem, block, cores)
 
 
 def entry(problem: Row, block: int, measure: str = "model", **changed: object) -> tuned.Entry:
@@ -66,6 +74,7 @@ def entry(problem: Row, block: int, measure: str = "model", **changed: object) -
         low=0.5,
         high=2.0,
         heuristic_microseconds=2.0,
+        confirmed=False,
         device="none",
         written="2026-01-01T00:00:00",
     )
@@ -171,6 +180,27 @@ def test_a_neighbour_that_does_not_suit_is_passed_over_silently():
     store(entry(Row(1 << 10), 17), entry(Row(1 << 12), 32))
     tuned.reload()
     assert resolve(Row((1 << 10) + 1)) == 32
+
+
+def test_a_neighbour_does_not_say_how_many_cores():
+    store(entry(Row(1 << 10), 32, decisions={"block": 32, "cores": 1}))
+    tuned.reload()
+    assert tuned.resolve("row", Row(1 << 10), CHIP, plan) == RowPlan(Row(1 << 10), 32, 1)
+    assert tuned.resolve("row", Row(1 << 11), CHIP, plan) == RowPlan(Row(1 << 11), 32, 40)
+
+
+def test_a_neighbour_the_planner_doubts_is_passed_over():
+    store(entry(Row(1 << 10), SLOW), entry(Row(1 << 12), 32))
+    tuned.reload()
+    assert resolve(Row(1 << 10)) == SLOW
+    assert resolve(Row((1 << 10) + 1)) == 32
+
+
+def test_a_neighbour_that_confirmed_the_heuristic_leaves_the_decision_to_it():
+    store(entry(Row(1 << 10), 32, confirmed=True), entry(Row(1 << 12), 48))
+    tuned.reload()
+    assert resolve(Row(1 << 10)) == 32
+    assert resolve(Row((1 << 10) + 1)) is None
 
 
 @pytest.mark.parametrize("decisions", [{"block": 17}, {"blok": 16}])

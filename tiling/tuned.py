@@ -53,8 +53,8 @@ REACH = 2
 # Decisions that follow from the size: a neighbour's are left to the planner.
 OWN = frozenset({"cores"})
 
-# A neighbour's decisions do not serve where the planner expects them to be this much slower than its own: a tile that won
-# on many tiles a core loses on one.
+# A neighbour's decisions do not serve where the planner expects them to be this much slower than its own: a tile that
+# won on many tiles a core loses on one.
 DOUBT = 1.25
 
 

@@ -93,20 +93,20 @@ def test_error_in_a_helper_thread_reaches_the_caller() -> None:
 
 @pytest.mark.usefixtures("routed")
 def test_atomics_run_in_order(threads: int) -> None:
-    programs = 3000
+    programs = 3000  # of some 50 us each: enough to be shared, were it not for the order
     slot = torch.full((1,), -1, dtype=torch.int32)
     seen = torch.zeros(programs, dtype=torch.int32)
-    kernels.exchange[(programs,)](slot, seen)
+    kernels.exchange[(programs,)](slot, seen, torch.zeros(1024), 500, BLOCK=1024)
     assert seen.tolist() == list(range(-1, programs - 1))
     assert slot.item() == programs - 1
 
 
 @pytest.mark.usefixtures("routed")
 def test_atomic_add_loses_nothing(threads: int) -> None:
-    n = 100_000
+    n = 2_000_000
     x = torch.randint(0, 16, (n,), dtype=torch.int32)
     counts = torch.zeros(16, dtype=torch.int32)
-    kernels.histogram[(-(-n // 256),)](x, counts, n, BINS=16, BLOCK=256)
+    kernels.histogram[(-(-n // 1024),)](x, counts, n, BINS=16, BLOCK=1024)
     assert counts.tolist() == torch.bincount(x, minlength=16).tolist()
 
 
@@ -156,7 +156,8 @@ if child == 0:
     y = torch.randn(100)
     out = torch.zeros(100)
     kernels.add[(1,)](y, y, out, 100, BLOCK=128)  # compiles in the child, too
-    os._exit(0 if launch() and torch.equal(out, y + y) else 1)
+    helped = launch() and any(thread.name == "ascend-emulator" for thread in threading.enumerate())
+    os._exit(0 if helped and torch.equal(out, y + y) else 1)
 _, status = os.waitpid(child, 0)
 print(os.waitstatus_to_exitcode(status), launch())
 """,

@@ -22,6 +22,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .gcd_access import further, load, spread, store
 from .gcd_casts import (
     narrow_byte_gcd,
     narrow_float,
@@ -37,6 +38,7 @@ from .gcd_int32 import gcd_int32
 from .gcd_int64 import gcd_words, negative_limbs
 from .gcd_narrow import gcd_float16, gcd_int8, gcd_int16, gcd_uint8
 from .gcd_steps import largest
+from .signature import kernel
 
 # Tiles above these take the second loop: int32 arithmetic, and float32 steps, are exact up to them.
 _INT64_LIMIT = tl.constexpr(2147483648.0)
@@ -45,75 +47,14 @@ _TWO_64 = tl.constexpr(18446744073709551616.0)
 
 
 @triton.jit
-def _load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """What exists of one operand's tile, in the operand's own shape; missing lanes are 0, whose gcd is 0.
-
-    Rows and columns come as one dimension: casts and magnitudes are taken there, before `_spread`.
-    """
-    r = tl.arange(0, ROWS)
-    c = tl.arange(0, COLS)
-    if KIND == "line":
-        return tl.load(base + at + c, mask=c < cols, other=0)
-    elif KIND == "matrix":
-        mask = (r[:, None] < rows) & (c[None, :] < cols)
-        return tl.load(base + at + r[:, None] * stride + c[None, :], mask=mask, other=0)
-    elif KIND == "row":
-        return tl.load(base + at + c, mask=c < cols, other=0)
-    elif KIND == "column":
-        return tl.load(base + at + r, mask=r < rows, other=0)
-    else:
-        tl.static_assert(KIND == "scalar")
-        return tl.load(base + at)
-
-
-@triton.jit
-def _spread(v, KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """A value in its own shape to the shape of the tile."""
-    if (KIND == "line") or (KIND == "matrix"):
-        return v
-    elif KIND == "row":
-        return tl.broadcast_to(v[None, :], (ROWS, COLS))
-    elif KIND == "column":
-        return tl.broadcast_to(v[:, None], (ROWS, COLS))
-    elif LINE:
-        return tl.broadcast_to(v, (COLS,))
-    else:
-        return tl.broadcast_to(v, (ROWS, COLS))
-
-
-@triton.jit
-def _store(base, at, value, stride, step, rows, cols, OUT: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Stores what exists of a tile; kind "scattered" has elements `step` apart in a row."""
-    r = tl.arange(0, ROWS)
-    c = tl.arange(0, COLS)
-    if OUT == "line":
-        tl.store(base + at + c, value, mask=c < cols)
-    else:
-        mask = (r[:, None] < rows) & (c[None, :] < cols)
-        if OUT == "matrix":
-            tl.store(base + at + r[:, None] * stride + c[None, :], value, mask=mask)
-        else:
-            tl.static_assert(OUT == "scattered")
-            # Each element is spread over 32 bytes of UB and the first copy stored: DMA takes 32-byte steps in UB. Left
-            # to itself the compiler would keep that spacing through the whole arithmetic.
-            LANES: tl.constexpr = 256 // value.dtype.primitive_bitwidth
-            lane = tl.arange(0, LANES)[None, None, :]
-            wide = tl.broadcast_to(value[:, :, None], (ROWS, COLS, LANES))
-            r = r[:, None, None]
-            c = c[None, :, None]
-            mask = (r < rows) & (c < cols) & (lane < 1)
-            tl.store(base + at + r * stride + c * step + lane, wide, mask=mask)
-
-
-@triton.jit
 def _operand(
     base, at, stride, rows, cols,
     COMPUTE: tl.constexpr, KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    v = widen(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), COMPUTE, KIND)
+    v = widen(load(base, at, stride, rows, cols, KIND, ROWS, COLS), COMPUTE, KIND)
     if (COMPUTE == "float32") or (COMPUTE == "bfloat16"):
         v = magnitude(v)
-    return _spread(v, KIND, LINE, ROWS, COLS)
+    return spread(v, KIND, LINE, ROWS, COLS)
 
 
 @triton.jit
@@ -122,8 +63,8 @@ def _image(
     KIND: tl.constexpr, LINE: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     """The float32 image of an integer operand: enough to see how large it is."""
-    v = to_float32(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
-    return _spread(v, KIND, LINE, ROWS, COLS)
+    v = to_float32(load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
+    return spread(v, KIND, LINE, ROWS, COLS)
 
 
 @triton.jit
@@ -138,16 +79,16 @@ def _tile(
     FLOAT: tl.constexpr = (COMPUTE == "float32") or (COMPUTE == "bfloat16")
     large = 0
     if COMPUTE == "int64":
-        a = _load(self, self_at, self_stride, rows, cols, SELF, ROWS, COLS)
-        b = _load(other, other_at, other_stride, rows, cols, OTHER, ROWS, COLS)
-        af = _spread(to_float32(a, SELF), SELF, LINE, ROWS, COLS)
-        bf = _spread(to_float32(b, OTHER), OTHER, LINE, ROWS, COLS)
+        a = load(self, self_at, self_stride, rows, cols, SELF, ROWS, COLS)
+        b = load(other, other_at, other_stride, rows, cols, OTHER, ROWS, COLS)
+        af = spread(to_float32(a, SELF), SELF, LINE, ROWS, COLS)
+        bf = spread(to_float32(b, OTHER), OTHER, LINE, ROWS, COLS)
         large = (largest(tl.abs(af), tl.abs(bf)) >= _INT64_LIMIT).to(tl.int32)
         if large == 0:
-            ai = _spread(to_int32(a, SELF), SELF, LINE, ROWS, COLS)
-            bi = _spread(to_int32(b, OTHER), OTHER, LINE, ROWS, COLS)
+            ai = spread(to_int32(a, SELF), SELF, LINE, ROWS, COLS)
+            bi = spread(to_int32(b, OTHER), OTHER, LINE, ROWS, COLS)
             g = narrow_int32(gcd_int32(ai, bi, af, bf), DTYPE)
-            _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
+            store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
     else:
         a = _operand(self, self_at, self_stride, rows, cols, COMPUTE, SELF, LINE, ROWS, COLS)
         b = _operand(other, other_at, other_stride, rows, cols, COMPUTE, OTHER, LINE, ROWS, COLS)
@@ -156,7 +97,7 @@ def _tile(
             large = 1 - (top <= _FLOAT_LIMIT).to(tl.int32)  # 1 for a NaN as well
             if large == 0:
                 g = narrow_float(gcd_below_2_23(a, b, top), DTYPE)
-                _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
+                store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
         else:
             if COMPUTE == "int8":
                 g = narrow_byte_gcd(gcd_int8(a, b), COMPUTE, DTYPE)
@@ -169,21 +110,8 @@ def _tile(
             else:
                 tl.static_assert(COMPUTE == "float16")
                 g = narrow_float(gcd_float16(a, b), DTYPE)
-            _store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
+            store(out, out_at, g, out_stride, out_step, rows, cols, OUT, ROWS, COLS)
     return large
-
-
-@triton.jit
-def _further(at, stride, part, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Offset of sub-tile `part`: COLS further along a line, ROWS further down a matrix or a column."""
-    if KIND == "line":
-        return at + part * COLS
-    elif KIND == "column":
-        return at + part * ROWS
-    elif (KIND == "row") or (KIND == "scalar"):
-        return at
-    else:
-        return at + part * ROWS * stride
 
 
 @triton.jit
@@ -199,28 +127,28 @@ def _limbs(
     if base.dtype.element_ty == tl.int64:
         if KIND == "scalar":
             v = tl.load(base + at)
-            low = _spread(v.to(tl.int32), KIND, LINE, ROWS, COLS)
-            high = _spread((v >> 32).to(tl.int32), KIND, LINE, ROWS, COLS)
+            low = spread(v.to(tl.int32), KIND, LINE, ROWS, COLS)
+            high = spread((v >> 32).to(tl.int32), KIND, LINE, ROWS, COLS)
         else:
             words = base.to(tl.pointer_type(tl.int32), bitcast=True)
             if KIND == "matrix":
-                pair = _load(words, at * 2, stride * 2, rows, cols * 2, KIND, ROWS, COLS * 2)
+                pair = load(words, at * 2, stride * 2, rows, cols * 2, KIND, ROWS, COLS * 2)
                 low, high = tl.split(tl.reshape(pair, (ROWS, COLS, 2)))
             elif KIND == "column":
-                pair = _load(words, at * 2, 0, 1, rows * 2, "line", 1, ROWS * 2)
+                pair = load(words, at * 2, 0, 1, rows * 2, "line", 1, ROWS * 2)
                 low, high = tl.split(tl.reshape(pair, (ROWS, 2)))
-                low = _spread(low, KIND, LINE, ROWS, COLS)
-                high = _spread(high, KIND, LINE, ROWS, COLS)
+                low = spread(low, KIND, LINE, ROWS, COLS)
+                high = spread(high, KIND, LINE, ROWS, COLS)
             else:
-                pair = _load(words, at * 2, 0, 1, cols * 2, "line", 1, COLS * 2)
+                pair = load(words, at * 2, 0, 1, cols * 2, "line", 1, COLS * 2)
                 low, high = tl.split(tl.reshape(pair, (COLS, 2)))
                 if KIND == "row":
-                    low = _spread(low, KIND, LINE, ROWS, COLS)
-                    high = _spread(high, KIND, LINE, ROWS, COLS)
+                    low = spread(low, KIND, LINE, ROWS, COLS)
+                    high = spread(high, KIND, LINE, ROWS, COLS)
         high, low = negative_limbs(low, high)
     else:
-        v = to_int32(_load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
-        low = _spread(tl.minimum(v, v * -1), KIND, LINE, ROWS, COLS)
+        v = to_int32(load(base, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
+        low = spread(tl.minimum(v, v * -1), KIND, LINE, ROWS, COLS)
         high = tl.zeros_like(low)
     return high, low
 
@@ -241,8 +169,8 @@ def _large_tile(
     for part in range(PARTS):
         r = rows if LINE else rows - part * R
         c = cols - part * C if LINE else cols
-        x_at = _further(self_at, self_stride, part, SELF, R, C)
-        y_at = _further(other_at, other_stride, part, OTHER, R, C)
+        x_at = further(self_at, self_stride, part, SELF, R, C)
+        y_at = further(other_at, other_stride, part, OTHER, R, C)
         if COMPUTE == "int64":
             af = _image(self, x_at, self_stride, r, c, SELF, LINE, R, C)
             bf = _image(other, y_at, other_stride, r, c, OTHER, LINE, R, C)
@@ -257,9 +185,9 @@ def _large_tile(
         for part in range(PARTS):
             r = rows if LINE else rows - part * R
             c = cols - part * C if LINE else cols
-            x_at = _further(self_at, self_stride, part, SELF, R, C)
-            y_at = _further(other_at, other_stride, part, OTHER, R, C)
-            o_at = _further(out_at, out_stride, part, OUT, R, C)
+            x_at = further(self_at, self_stride, part, SELF, R, C)
+            y_at = further(other_at, other_stride, part, OTHER, R, C)
+            o_at = further(out_at, out_stride, part, OUT, R, C)
             if COMPUTE == "int64":
                 ah, al = _limbs(self, x_at, self_stride, r, c, SELF, LINE, R, C)
                 bh, bl = _limbs(other, y_at, other_stride, r, c, OTHER, LINE, R, C)
@@ -269,10 +197,10 @@ def _large_tile(
                 a = _operand(self, x_at, self_stride, r, c, COMPUTE, SELF, LINE, R, C)
                 b = _operand(other, y_at, other_stride, r, c, COMPUTE, OTHER, LINE, R, C)
                 g = narrow_float(gcd_any_magnitude(a, b, saturated, COMPUTE == "bfloat16"), DTYPE)
-            _store(out, o_at, g, out_stride, out_step, r, c, OUT, R, C)
+            store(out, o_at, g, out_stride, out_step, r, c, OUT, R, C)
 
 
-@triton.jit(do_not_specialize=["n"], do_not_specialize_on_alignment=["self", "other", "out"])
+@kernel
 def gcd_linear(
     self, other, out, n: tl.int64,
     COMPUTE: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr,
@@ -342,14 +270,7 @@ def _locate(
     return row, column, x, y, o
 
 
-_SIZES_AND_STRIDES = [
-    "rows", "cols", "self_row", "other_row", "out_row", "out_col", "n0", "n1", "n2", "n3", "n4", "n5",
-    "self0", "self1", "self2", "self3", "self4", "self5", "other0", "other1", "other2", "other3", "other4", "other5",
-    "out0", "out1", "out2", "out3", "out4", "out5",
-]  # fmt: skip
-
-
-@triton.jit(do_not_specialize=_SIZES_AND_STRIDES, do_not_specialize_on_alignment=["self", "other", "out"])
+@kernel
 def gcd_tiled(
     self, other, out, rows: tl.int64, cols: tl.int64,
     self_row: tl.int64, other_row: tl.int64, out_row: tl.int64, out_col: tl.int64,

@@ -25,7 +25,7 @@ round_to_integer = libdevice.round
 # One vdiv in the operands' own precision; `/` on float16 would go through float32.
 divide = tl.math.div_rn
 
-_LOAD_PARAMETERS = inspect.signature(tl.load.__wrapped__ if hasattr(tl.load, "__wrapped__") else tl.load).parameters
+_LOAD_PARAMETERS = inspect.signature(inspect.unwrap(tl.load)).parameters
 _TAKES_BUILDER = "_builder" in _LOAD_PARAMETERS
 
 if "care_padding" in _LOAD_PARAMETERS:
@@ -55,10 +55,9 @@ if _TAKES_BUILDER:
 
     @core.builtin
     def truncate_saturating(value, dtype, _builder=None):
-        """Float to signed integer toward zero, out of range to the nearest bound, NaN to 0: one vconv, float16 -> int16
-        too.
+        """Float to signed integer toward zero, out of range to the nearest bound, NaN to 0, in one vconv.
 
-        `tl.cast(..., overflow_mode="saturate")` takes a detour through float32 for that pair.
+        For float16 -> int16 too, where `tl.cast(..., overflow_mode="saturate")` takes a detour through float32.
         """
         return _saturating(value, dtype, _builder)
 
@@ -66,8 +65,5 @@ else:
 
     @core.builtin
     def truncate_saturating(value, dtype, _semantic=None):
-        """Float to signed integer toward zero, out of range to the nearest bound, NaN to 0:
-
-        one vconv, float16 -> int16 too.
-        """
+        """Float to signed integer toward zero, out of range to the nearest bound, NaN to 0, in one vconv."""
         return _saturating(value, dtype, _semantic.builder)

@@ -203,6 +203,14 @@ def test_gcd_is_marked_non_differentiable() -> None:
     assert x.grad.tolist() == [4, 9]
 
 
+def test_gcd_is_a_constant_to_torch_func() -> None:
+    x, y = torch.tensor([12.0, 18.0]), torch.tensor([8.0, 27.0])
+    assert torch.func.grad(lambda x: (ops.gcd(x, y) * x).sum())(x).tolist() == [4, 9]
+    value, tangent = torch.func.jvp(lambda x: ops.gcd(x, y) * x, (x,), (torch.ones(2),))
+    assert value.tolist() == [48, 162]
+    assert tangent.tolist() == [4, 9]
+
+
 def test_gcd_in_place_on_what_needs_gradients_is_an_error() -> None:
     x = torch.tensor([12.0, 18.0], requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):

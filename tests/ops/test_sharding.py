@@ -83,7 +83,7 @@ def run(rank: int, world: int, rendezvous: str) -> None:
         dist.destroy_process_group()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("world", [2, 4])
 def test_gcd_of_dtensors(world: int, tmp_path: Path) -> None:
     mp.spawn(run, (world, str(tmp_path / "rendezvous")), world)

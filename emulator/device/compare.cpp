@@ -90,7 +90,8 @@ template <class T> static void select(const char *name, u8 *dst, u8 *first, u8 *
   const Operand<T> a{first, g.a_block, g.a_repeat}, b{second, g.b_block, g.b_repeat}, d{dst, g.dst_block, g.dst_repeat};
   const bool checks = core->launch->checks;
   if (mode == 3) fatal("unsupported", "%s mode 3", name);
-  if (mode == 2 && core->compare_taint[0]) fatal("poison", "%s takes the address of its mask from bits never written", name);
+  if (mode == 2 && core->compare_taint[0])
+    fatal("poison", "%s takes the address of its mask from bits never written", name);
   const u8 *bits = mode == 0 ? (const u8 *)core->compare : mode == 1 ? second : (const u8 *)core->compare[0];
   T other;
   memcpy(&other, core->compare, sizeof(T));
@@ -104,8 +105,10 @@ template <class T> static void select(const char *name, u8 *dst, u8 *first, u8 *
   if (mode) touch(name, V, bits, (used + 7) / 8, false);
   d.access(name, lanes, true);
   const u8 *bits_taint = !checks ? nullptr : mode ? taint_at(bits) : (const u8 *)core->compare_taint;
-  const bool tainted = checks && (a.any_taint(lanes) || (mode != 1 ? b.any_taint(lanes) : other_taint != 0) ||
-                                  (mode ? any_taint(bits, (used + 7) / 8) : (core->compare_taint[0] | core->compare_taint[1])));
+  const bool bits_unknown =
+      checks && (mode ? any_taint(bits, (used + 7) / 8) : (core->compare_taint[0] | core->compare_taint[1]) != 0);
+  const bool tainted =
+      checks && (bits_unknown || a.any_taint(lanes) || (mode != 1 ? b.any_taint(lanes) : other_taint != 0));
   if (mode && lanes.prefix && !tainted && a.dense(lanes) && d.dense(lanes) && (mode == 1 || b.dense(lanes))) {
     for (u64 i = 0; i < used; i++) {
       const T x = load<T>(first + i * sizeof(T)), y = mode == 1 ? other : load<T>(second + i * sizeof(T));

@@ -276,7 +276,7 @@ static void transpose(const char *name, int element, u64 dst_list, u64 src_list,
   const u64 offset = element == 1 ? 16 * dst_half : 0, bytes = element == 1 ? 16 : 32;
   issue(V);
   for (u64 r = 0; r < repeats; r++) {
-    const u64 step = repeats == 1 ? 1 : r; // one repeat adds the stride once: the documentation says so, templates pass 0
+    const u64 step = repeats == 1 ? 1 : r; // one repeat adds the stride once: so the documentation; templates pass 0
     u8 in[16][32], out[16][32], in_taint[16][32], out_taint[16][32];
     u8 *src[16], *dst[16];
     for (int i = 0; i < 16; i++) {

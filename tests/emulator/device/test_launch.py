@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 import emulator
-from emulator.device import DeviceCheckError
+from emulator.device import DeviceCheckError, UnifiedBufferOverflowError
 
 
 @triton.jit
@@ -59,3 +59,25 @@ def test_access_outside_the_tensors_is_named() -> None:
     assert finding.instruction.startswith("call @load_gm_to_ubuf_1d_float")
     assert hex(x.data_ptr() + 8000) in str(finding)  # where the tensor ends
     assert f"line {finding.line}" in str(caught.value)
+
+
+def test_tiles_that_do_not_fit_are_one_clear_error() -> None:
+    x, y, out = operands(1 << 17)
+    with emulator.route("device"), pytest.raises(UnifiedBufferOverflowError, match=r"'add' needs \d+ bytes"):
+        add[(1,)](x, y, out, x.numel(), BLOCK=1 << 17)
+
+
+def test_many_threads_give_one_result() -> None:
+    before = emulator.get_num_threads()
+    x, y, _ = operands(50_000)
+    results = []
+    try:
+        for threads in (1, 2, 7):
+            emulator.set_num_threads(threads)
+            out = torch.full_like(x, float("nan"))
+            with emulator.route("device"):
+                add[(49,)](x, y, out, x.numel(), BLOCK=1024)
+            results.append(out)
+    finally:
+        emulator.set_num_threads(before)
+    assert all(torch.equal(out, x + y) for out in results)

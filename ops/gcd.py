@@ -28,13 +28,14 @@ def gcd(
     self, other: int8, uint8, int16, int32, int64, float16, bfloat16 or float32, any mix, any shape and strides; bool
     beside another of them. Computed in torch.result_type(self, other). Integers: the gcd of the magnitudes, where
     2^(n-1) wraps to -2^(n-1). Floats: magnitudes are truncated and saturate at 2^64 - 1; NaN or Inf gives NaN. gcd(0,
-    0) = 0. out: a tensor of any of these dtypes, uint16, uint32 or uint64 (integers are stored modulo 2^n, NaN as 0),
-    or any other dtype torch can cast the result to, which costs one temporary. It is resized if its shape differs and
-    may be an operand. plan: what `plan_gcd` returned for the same call, possibly changed.
+    0) = 0. Negative views are resolved first. out: a tensor of any of these dtypes, uint16, uint32 or uint64 (integers
+    are stored modulo 2^n, NaN as 0), or any other dtype torch can cast the result to, which costs one temporary. It is
+    resized if its shape differs, unless it is an operand too. plan: what `plan_gcd` returned for the same call,
+    possibly changed.
 
     Returns `out` or a new tensor, dense, in the memory order of the operands if they share one. Not differentiable.
-    Raises torch's TypeError, RuntimeError and NotImplementedError, all before anything is written; ValueError for
-    another call's plan. Source: torch.gcd, and the documented Ascend C operator Gcd.
+    Raises torch's TypeError, RuntimeError and NotImplementedError, all before anything is written; TypeError for what
+    is no plan, ValueError for another call's. Source: torch.gcd, and the documented Ascend C operator Gcd.
     """
     tensors = (self, other) if out is None else (self, other, out)
     if transforms.active(*tensors):
@@ -68,7 +69,7 @@ def plan_gcd(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None =
 
     Raises as `gcd`, and ValueError for an empty result, which needs no plan.
     """
-    call = _validated(*checks.loadable(self, other), out)
+    _, _, call = _validated(self, other, out)
     return _plan_of(call.problem, call.device)
 
 
@@ -93,14 +94,13 @@ def compute(
             self.device,
             other.device,
         )
-        ready = _ready.get(key)
+        ready = None if self.is_neg() or other.is_neg() else _ready.get(key)
     except (AttributeError, RuntimeError):  # no tensor, or one without strides: the checks say what it is
         ready = None
     if ready is None:
-        loadable = checks.loadable(self, other)
-        if loadable[0] is not self or loadable[1] is not other:
-            return compute(*loadable)
-        call = _validated(self, other, None)
+        first, second, call = _validated(self, other, None)
+        if first is not self or second is not other:
+            return compute(first, second)
         # What cannot be allocated is torch's error, not the planner's.
         torch.empty_strided(call.shape, call.stride, dtype=call.dtype, device=call.device)
         ready = _Ready(call, None if call.empty else _plan_of(call.problem, call.device))
@@ -121,9 +121,7 @@ def compute(
 def compute_(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """`gcd_` below autograd and transforms."""
     checks.operands(self, other)
-    shape = checks.broadcast(self, other)
-    if shape != self.shape:
-        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
+    checks.keeps_shape(self, checks.broadcast(self, other))
     return compute(self, other, self)
 
 
@@ -163,31 +161,38 @@ class _Call:
         )
 
 
-def _validated(self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None) -> _Call:
+def _validated(
+    self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, _Call]:
+    """The operands as the kernels load them, and the call they make."""
+    read_too = out is self or out is other
     checks.operands(self, other, out)
+    self, other = checks.loadable(self, other)
     dtype = checks.promoted(self, other)
     call = _Call(self, other, out, dtype)
     if out is not None:
+        if read_too:
+            checks.keeps_shape(out, call.shape)
         checks.castable(dtype, out.dtype)
         checks.writable(out, self, other)
-    return call
+    return self, other, call
 
 
 def _compute_into(
     self: torch.Tensor, other: torch.Tensor, out: torch.Tensor | None, plan: GcdPlan | None
 ) -> torch.Tensor:
-    self, other = checks.loadable(self, other)
-    call = _validated(self, other, out)
-    if plan is not None and plan.problem != call.problem:
-        raise ValueError(f"the plan was made for {plan.problem.key()}, this call is {call.problem.key()}")
+    self, other, call = _validated(self, other, out)
+    checks.planned(plan, call.problem)
     if out is None:
         out = torch.empty_strided(call.shape, call.stride, dtype=call.dtype, device=call.device)
     else:
         outs.resize(out, call.shape)
     if call.empty:
         return out
-    if checks.must_wait(out, self) or checks.must_wait(out, other):
-        return out.copy_(compute(self, other))
+    if out.is_neg() or checks.must_wait(out, self) or checks.must_wait(out, other):
+        # The same problem into memory of its own: nothing but bits is left to torch, and the sign of a negative view.
+        between = torch.empty_strided(call.shape, call.stride, dtype=out.dtype, device=out.device)
+        return out.copy_(_compute_into(self, other, between, plan))
     autograd.mark_written(out)
     key = (call.problem, call.device, plan)
     ready = _ready_into.get(key) if tuned.generation() == _generation else None
@@ -205,8 +210,7 @@ def _plan_of(problem: GcdProblem, device: torch.device) -> GcdPlan:
     return tuned.resolve("gcd", problem, platform, tiling.gcd.plan) or tiling.gcd.plan(problem, platform)
 
 
-# Stored as the bits of a signed integer of the width, loaded as the bytes they are.
-_SEEN_AS = {torch.bool: torch.uint8}
+# Stored as the bits of a signed integer of the width.
 _STORED_AS = {
     torch.uint8: torch.int8,
     torch.uint16: torch.int16,
@@ -245,10 +249,7 @@ class _Ready:
         self.offsets = _host_offsets(plan)
         problem = plan.problem
         self.swapped = plan.swapped
-        self.plain = not (
-            plan.copied or plan.temporary or len(self.offsets) > 1
-            or "bool" in (problem.self_dtype, problem.other_dtype) or problem.out_dtype.startswith("u")
-        )  # fmt: skip
+        self.plain = not (plan.copied or plan.temporary or len(self.offsets) > 1 or problem.out_dtype.startswith("u"))
 
     def run(self, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor) -> None:
         """Queue the launch (or, beyond the kernel's dims, launches) of one call."""
@@ -272,9 +273,9 @@ class _Ready:
             loaded.reverse()
         for at in self.offsets:
             args = (
-                _seen(loaded[0], at[0], _SEEN_AS),
-                _seen(loaded[1], at[1], _SEEN_AS),
-                _seen(target, at[2], _STORED_AS),
+                _seen(loaded[0], at[0]),
+                _seen(loaded[1], at[1]),
+                _seen(target, at[2], _STORED_AS.get(target.dtype)),
                 *self.ints,
             )
             launch.launch(
@@ -296,8 +297,7 @@ def _dense(tensor: torch.Tensor, dims: layout.Dims) -> torch.Tensor:
     return as_strided(tensor, [dim[0] for dim in dims], [dim[1] for dim in dims], int(tensor.storage_offset()))
 
 
-def _seen(tensor: torch.Tensor, offset: int, names: dict[torch.dtype, torch.dtype]) -> Any:
-    dtype = names.get(tensor.dtype)
+def _seen(tensor: torch.Tensor, offset: int, dtype: torch.dtype | None = None) -> Any:
     if dtype is None and offset == 0:
         return tensor
     pointer = launch.data_pointer(tensor, dtype)
@@ -325,8 +325,7 @@ def pointer_dtypes(plan: GcdPlan) -> tuple[torch.dtype, torch.dtype, torch.dtype
     if plan.swapped:
         loaded.reverse()
     stored = _dtype(plan.temporary or problem.out_dtype)
-    first, second = (_SEEN_AS.get(dtype, dtype) for dtype in loaded)
-    return first, second, _STORED_AS.get(stored, stored)
+    return loaded[0], loaded[1], _STORED_AS.get(stored, stored)
 
 
 def integers(plan: GcdPlan) -> tuple[int, ...]:

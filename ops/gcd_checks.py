@@ -6,6 +6,7 @@ import torch
 
 from ops import device as devices
 from ops import out as outs
+from tiling.gcd import GcdPlan, GcdProblem
 
 COMPUTE: dict[torch.dtype, str] = {
     torch.int8: "int8",
@@ -61,8 +62,8 @@ def types(self: object, other: object, out: object = None) -> None:
 
 
 def operands(self: object, other: object, out: object = None) -> None:
-    """Raise TypeError for what is no tensor, NotImplementedError for a sparse or nested one, RuntimeError for mixed
-    devices or for memory that a tensor no longer has."""
+    """Raise TypeError for what is no tensor, NotImplementedError for a sparse, nested or quantized one, RuntimeError
+    for mixed devices or for memory that a tensor no longer has."""
     types(self, other, out)
     tensors = [tensor for tensor in (self, other, out) if isinstance(tensor, torch.Tensor)]
     for tensor in tensors:
@@ -70,6 +71,8 @@ def operands(self: object, other: object, out: object = None) -> None:
             raise NotImplementedError(f"gcd is not implemented for tensors of layout {tensor.layout}")
         if tensor.is_nested:
             raise NotImplementedError("gcd is not implemented for nested tensors")
+        if tensor.is_quantized:
+            raise NotImplementedError(f"gcd is not implemented for quantized tensors, here {tensor.dtype}")
     # torch lets a 0-d operand stay on the CPU.
     placed = [t.device for t in tensors if t is out or t.dim() > 0 or t.device.type != "cpu"] or [tensors[0].device]
     if len(set(placed)) > 1:
@@ -95,16 +98,21 @@ def promoted(self: torch.Tensor, other: torch.Tensor) -> torch.dtype:
 
 
 def loadable(self: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The operands, a 0-d one of a dtype that no kernel loads cast to the dtype computed in.
+    """The operands, negative views resolved, and a 0-d one cast to the dtype computed in if no kernel does that.
 
-    Such an operand does not raise the dtype inside its category: int8[n] with a 0-d uint16 is int8, as in torch.
+    None loads uint16 or float64, and none narrows what is not a scalar, as a 0-d operand beside an expanded tensor is.
+    Such a 0-d operand does not raise the dtype inside its category: int8[n] with a 0-d uint16 is int8, as in torch.
     """
-    types(self, other)
+    self, other = self.resolve_neg(), other.resolve_neg()
     dtype = torch.result_type(self, other)
     if dtype not in COMPUTE:
         return self, other
-    first, second = (x.to(dtype) if x.dim() == 0 and x.dtype not in LOADED else x for x in (self, other))
-    return first, second
+    return _cast_alone(self, other, dtype), _cast_alone(other, self, dtype)
+
+
+def _cast_alone(operand: torch.Tensor, beside: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    cast = operand.dim() == 0 and (operand.dtype not in LOADED or outs.is_expanded(beside))
+    return operand.to(dtype) if cast else operand
 
 
 def broadcast(self: torch.Tensor, other: torch.Tensor) -> torch.Size:
@@ -120,6 +128,22 @@ def broadcast(self: torch.Tensor, other: torch.Tensor) -> torch.Size:
             )
         shape.append(n if m == 1 else m)
     return torch.Size(shape)
+
+
+def keeps_shape(out: torch.Tensor, shape: torch.Size) -> None:
+    """Raise torch's RuntimeError if `out`, an operand, would have to be resized to the result's shape."""
+    if out.shape != shape:
+        raise RuntimeError(f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}")
+
+
+def planned(plan: object, problem: GcdProblem) -> None:
+    """Raise TypeError if `plan=` is neither a plan nor None, ValueError if it is one for another problem."""
+    if plan is None:
+        return
+    if not isinstance(plan, GcdPlan):
+        raise TypeError(f"gcd(): argument 'plan' must be GcdPlan, not {type(plan).__name__}")
+    if plan.problem != problem:
+        raise ValueError(f"the plan was made for {plan.problem!r}, this call is {problem!r}")
 
 
 def castable(result: torch.dtype, out: torch.dtype) -> None:

@@ -22,6 +22,7 @@ from tiling.gcd_tiles import Tile, linear_tiles, tiled_tiles
 from tiling.platform import platform
 
 TYPES: dict[torch.dtype, str] = {
+    torch.bool: "*i1",
     torch.int8: "*i8",
     torch.uint8: "*u8",
     torch.int16: "*i16",

@@ -35,9 +35,14 @@ def resize(out: torch.Tensor, shape: Sequence[int]) -> None:
     out.resize_(shape)
 
 
+def is_expanded(tensor: torch.Tensor) -> bool:
+    """Whether a dimension repeats the same memory."""
+    return any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
 def refuse_internal_overlap(out: torch.Tensor) -> None:
     """Raise torch's RuntimeError for an expanded `out`, whose elements share memory."""
-    if any(size > 1 and step == 0 for size, step in zip(out.shape, out.stride(), strict=True)):
+    if out.numel() > 0 and is_expanded(out):
         raise RuntimeError(_INTERNAL)
 
 

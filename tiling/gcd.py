@@ -70,7 +70,11 @@ class GcdProblem:
         return f"{self.self_dtype},{self.other_dtype}->{self.out_dtype}@{self.compute}"
 
     def key(self) -> str:
-        """Exact and stable: two problems with one key get one plan."""
+        """Stable name of what the kernels see: problems whose merged dims agree share it, and with it tuned decisions.
+
+        >>> GcdProblem.dense((10, 10), "int8").key() == GcdProblem.dense((100,), "int8").key()
+        True
+        """
         return f"{self.dtypes()} " + " ".join(":".join(map(str, dim)) for dim in _canonical(self).dims)
 
     def pattern(self) -> str:
@@ -149,7 +153,6 @@ class GcdPlan:
     def __repr__(self) -> str:
         a = self.arrangement
         tile = f"{self.cols}" if self.kernel == "gcd_linear" else f"{self.rows}x{self.cols}"
-        buffers = ", ".join(f"{name} {size}" for name, size in self.ub)
         buffers = ", ".join(f"{name} {size}" for name, size in self.ub)
         lines = [
             f"GcdPlan {self.problem.dtypes()} over {'x'.join(map(str, self.problem.shape)) or '1 element'}",

@@ -137,6 +137,8 @@ def ub_items(
     for name, dtype, kind in (("self", self_dtype, kinds[0]), ("other", other_dtype, kinds[1])):
         loaded = {LINE: tile.area, MATRIX: tile.area, ROW: tile.cols, COLUMN: tile.rows, SCALAR: 0}[kind]
         items.append((f"{name} x{buffers}", buffers * loaded * BYTES[dtype]))
+        if dtype == "bool":
+            items.append((f"{name} as 0 or 1", loaded * 2))  # float16
         if dtype != compute:
             items.append((f"{name} cast", tile.area * _WORKING[compute]))
     stored = 32 if kinds[2] == SCATTERED else BYTES[out_dtype]

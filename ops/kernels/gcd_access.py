@@ -5,13 +5,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .gcd_casts import truth
+
 
 @triton.jit
-def load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """What exists of one operand's tile, in the operand's own shape; missing lanes are 0, whose gcd is 0.
-
-    Rows and columns come as one dimension: casts and magnitudes are taken there, before `spread`.
-    """
+def _load_elements(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
     r = tl.arange(0, ROWS)
     c = tl.arange(0, COLS)
     if KIND == "line":
@@ -26,6 +24,20 @@ def load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, C
     else:
         tl.static_assert(KIND == "scalar")
         return tl.load(base + at)
+
+
+@triton.jit
+def load(base, at, stride, rows, cols, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    """What exists of one operand's tile, in the operand's own shape; missing lanes are 0, whose gcd is 0.
+
+    Rows and columns come as one dimension: casts and magnitudes are taken there, before `spread`. A bool comes as
+    `truth`: torch takes any byte but 0 as 1.
+    """
+    if base.dtype.element_ty == tl.int1:
+        octets = base.to(tl.pointer_type(tl.uint8), bitcast=True)
+        return truth(_load_elements(octets, at, stride, rows, cols, KIND, ROWS, COLS), KIND)
+    else:
+        return _load_elements(base, at, stride, rows, cols, KIND, ROWS, COLS)
 
 
 @triton.jit

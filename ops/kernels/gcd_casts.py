@@ -17,6 +17,15 @@ from .intrinsics import truncate_saturating
 
 
 @triton.jit
+def truth(v, KIND: tl.constexpr):
+    """The bytes of bools as 0 or 1, in the dtype in which bytes are cast further: float16, a scalar int32."""
+    if KIND == "scalar":
+        return tl.minimum(v.to(tl.int32), 1)
+    else:
+        return tl.minimum(v.to(tl.float16), 1.0, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def to_float32(v, KIND: tl.constexpr):
     """Any dtype to float32 with one rounding; 8-bit integers by way of float16, which holds them."""
     BITS: tl.constexpr = v.dtype.primitive_bitwidth
@@ -30,11 +39,11 @@ def to_float32(v, KIND: tl.constexpr):
 
 @triton.jit
 def to_int32(v, KIND: tl.constexpr):
-    """Any integer to int32, modulo 2^32."""
+    """Any integer, or a `truth`, to int32, modulo 2^32."""
     BITS: tl.constexpr = v.dtype.primitive_bitwidth
     if KIND == "scalar":
         return v.to(tl.int32)
-    elif BITS == 8:
+    elif (BITS == 8) or (v.dtype == tl.float16):
         return truncate_saturating(v.to(tl.float16), tl.int32)
     else:
         return v.to(tl.int32)
@@ -58,7 +67,7 @@ def widen(v, COMPUTE: tl.constexpr, KIND: tl.constexpr):
     elif COMPUTE == "int16":
         if KIND == "scalar":
             return v.to(tl.int16)
-        elif BITS == 8:
+        elif (BITS == 8) or (v.dtype == tl.float16):
             return truncate_saturating(v.to(tl.float16), tl.int16)
         else:
             return v

@@ -87,6 +87,14 @@ def test_the_documented_alias():
     assert base.tolist() == [0, 0, 1, 2, 3, 5, 6, 7]
 
 
+def test_an_empty_expanded_out_is_accepted():
+    theirs, ours = both(
+        lambda: (torch.arange(24.0), torch.zeros(1, 0).expand(4, 0)),
+        lambda operator, source, out: operator(source, (4, 0), (0, 1), out=out),
+    )
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("size", [(0,), (0, 3)])
 def test_empty_results_resize_too(size):
     theirs, ours = both(

@@ -64,6 +64,45 @@ def test_bool_beside_another_dtype(dtype: torch.dtype) -> None:
         assert_gcd(actual, a, b)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_bool_bytes_other_than_0_and_1_are_1(dtype: torch.dtype) -> None:
+    flags = torch.tensor([0, 1, 2, 255, 128, 127, 0, 64], dtype=torch.uint8).view(torch.bool)
+    x = torch.tensor([0, 0, 0, 0, 5, 6, 7, 0]).to(dtype)
+    want = torch.tensor([0, 1, 1, 1, 1, 1, 7, 1]).to(dtype)
+    assert_same(ops.gcd(flags, x), want)
+    assert_same(ops.gcd(x, flags), want)
+    assert_same(ops.gcd(x, flags[3]), torch.ones_like(x))
+    assert_same(ops.gcd(flags[3:4], x), torch.ones_like(x))
+
+
+@pytest.mark.parametrize(
+    ("zero_d", "dtype"),
+    [
+        (torch.tensor(60_000, dtype=torch.uint16), torch.int32),
+        (torch.tensor(4_000_000_000, dtype=torch.uint32), torch.int64),
+        (torch.tensor(4_000_000_000, dtype=torch.uint32), torch.int8),
+        (torch.tensor(2**64 - 6, dtype=torch.uint64), torch.int32),
+        (torch.tensor(2.0**40 + 6, dtype=torch.float64), torch.float32),
+        (torch.tensor(6.5, dtype=torch.float64), torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_0d_operands_no_kernel_loads_take_the_dtype_computed_in(zero_d: torch.Tensor, dtype: torch.dtype) -> None:
+    x = torch.tensor([100, 96, 0, -36]).to(dtype)
+    for actual in (ops.gcd(x, zero_d), ops.gcd(zero_d, x)):
+        assert actual.dtype == dtype
+        assert_gcd(actual, x, zero_d)
+
+
+def test_a_wider_0d_operand_beside_an_expanded_tensor_wraps_first() -> None:
+    column = torch.tensor([[30], [44], [88]], dtype=torch.int8)
+    want = torch.tensor([[2], [44], [44]], dtype=torch.int8)  # 300 is 44 in int8
+    for x in (column, column.expand(3, 4), column.expand(5, 3, 4), column.t().expand(4, 3)):
+        result = want.t() if x.shape == (4, 3) else want
+        assert_same(ops.gcd(torch.tensor(300), x), result.broadcast_to(x.shape))
+        assert_same(ops.gcd(x, torch.tensor(300)), result.broadcast_to(x.shape))
+
+
 @pytest.mark.parametrize("stored", [*DTYPES, *UNSIGNED], ids=name)
 @pytest.mark.parametrize("compute", DTYPES, ids=name)
 def test_every_dtype_of_out(compute: torch.dtype, stored: torch.dtype) -> None:

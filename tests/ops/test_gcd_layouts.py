@@ -189,6 +189,40 @@ def test_out_of_another_dtype_over_an_operand() -> None:
     assert_same(out, want)
 
 
+def test_a_float_result_over_its_operand_is_stored_modulo_2_to_the_n() -> None:
+    x = torch.tensor([1e10, 300.0, float("nan"), -7.0, float("inf"), 2.0**40, 2.0**31, 2.0**64])
+    want = gcd_reference(x, torch.zeros(8), torch.int32)
+    assert want.tolist() == [10**10 - 2**33, 300, 0, 7, 0, 0, -(2**31), 0]
+    out = x.view(torch.int32)
+    assert ops.gcd(x, torch.zeros(8), out=out) is out
+    assert_same(out, want)
+    wide = torch.tensor([3e4, 300.0, float("nan"), -7.0]).repeat(2)
+    out = wide.view(torch.int32)[::2]
+    ops.gcd(wide[:4], torch.zeros(4), out=out)
+    assert out.tolist() == [30000, 300, 0, 7]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32], ids=str)
+def test_negative_views(dtype: torch.dtype) -> None:
+    x = torch.arange(-12, 12).to(dtype)
+    y = torch.tensor([6, 9, 12, 15, 0, 21, 4, 4]).to(dtype)
+    want = gcd_reference(-x[1::3], y)
+    view = torch._neg_view(x)[1::3]
+    assert_same(ops.gcd(view, y), want)
+    assert_same(ops.gcd(x[1::3], y), want)
+    assert_same(ops.gcd(y, view), want)
+    assert_same(ops.gcd(view, view), gcd_reference(x[1::3], x[1::3]))
+    out = torch._neg_view(torch.zeros(8, dtype=dtype))
+    assert ops.gcd(x[1::3], y, out=out) is out
+    assert out.is_neg()
+    assert_same(out.resolve_neg(), want)
+    assert ops.gcd_(view, y) is view
+    assert_same(view.resolve_neg(), want)
+    assert_same(-x[1::3], want)
+    assert x[0] == -12
+    assert x[2] == -10
+
+
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3), (0, 5)])
 def test_empty_after_a_call_that_was_not(shape: tuple[int, ...]) -> None:
     assert ops.gcd(torch.tensor([4]), torch.tensor([6])).tolist() == [2]
@@ -198,6 +232,12 @@ def test_empty_after_a_call_that_was_not(shape: tuple[int, ...]) -> None:
     out = torch.empty(7, dtype=torch.int32)[:0]
     assert ops.gcd(x, x, out=out) is out
     assert out.shape == shape
+
+
+def test_an_empty_expanded_out_is_accepted() -> None:
+    x = torch.empty(4, 0, dtype=torch.int32)
+    out = torch.empty(1, 0, dtype=torch.int32).expand(4, 0)
+    assert ops.gcd(x, x, out=out) is out
     with pytest.raises(ValueError, match="needs no plan"):
         ops.plan_gcd(x, x)
 

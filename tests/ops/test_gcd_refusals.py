@@ -22,6 +22,15 @@ def partial_overlap(gcd: Any) -> None:
     gcd(base[:3], base[1:4], out=base[2:5])
 
 
+def as_out(gcd: Any, self: torch.Tensor, other: torch.Tensor, position: int) -> None:
+    out = (self, other)[position]
+    before = out.clone()
+    try:
+        gcd(self, other, out=out)
+    finally:
+        assert torch.equal(out, before)
+
+
 # Each runs once with torch's functions and once with the project's; both must raise the same.
 SAME_AS_TORCH: dict[str, Callable[[Any], object]] = {
     "other a number": lambda gcd: gcd(ones(3), 3),
@@ -35,6 +44,10 @@ SAME_AS_TORCH: dict[str, Callable[[Any], object]] = {
     "out bool": lambda gcd: gcd(ones(3), ones(3), out=ones(3, dtype=torch.bool)),
     "out expanded": lambda gcd: gcd(ones(3), ones(3), out=ones(1).expand(3)),
     "out over a part of an operand": partial_overlap,
+    "self as a smaller out": lambda gcd: as_out(gcd, ones(3), ones(2, 3), 0),
+    "other as a smaller out": lambda gcd: as_out(gcd, ones(2, 3), ones(3), 1),
+    "self as an empty out": lambda gcd: as_out(gcd, ones(0), ones(2, 0), 0),
+    "other as a larger out": lambda gcd: as_out(gcd, ones(1), ones(1, 1), 0),
 }
 IN_PLACE: dict[str, Callable[[Any], object]] = {
     "smaller than the result": lambda gcd_: gcd_(ones(2), ones(3, 2)),
@@ -127,6 +140,30 @@ def test_nothing_is_written_or_resized_by_a_refused_call() -> None:
     assert base.tolist() == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_quantized_out_is_refused() -> None:
+    out = torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.qint32)
+    assert raised(lambda: torch.gcd(ones(3), ones(3), out=out))[0] is NotImplementedError
+    for x in (ones(3), torch.ones(3)):
+        kind, text = raised(lambda x=x: ops.gcd(x, x, out=out))  # type: ignore[misc]
+        assert (kind, text) == (NotImplementedError, "gcd is not implemented for quantized tensors, here torch.qint32")
+    assert out.int_repr().tolist() == [1, 1, 1]
+
+
+def test_an_operand_whose_storage_shrank_after_the_first_call() -> None:
+    for cut in (0, 1):
+        pair = [torch.arange(3, 20), torch.arange(3, 20)]
+        assert ops.gcd(*pair).tolist() == list(range(3, 20))
+        pair[cut] = pair[cut][1:]
+        pair[1 - cut] = pair[1 - cut][:-1]
+        ops.gcd(*pair)
+        pair[cut].untyped_storage().resize_(16 * 8)  # the view ends one element further
+        kind, text = raised(lambda pair=pair: ops.gcd(*pair))  # type: ignore[misc]
+        assert kind is RuntimeError
+        assert "out of bounds for storage of size 128" in text
+    whole = torch.arange(3, 20)
+    assert ops.gcd(whole[1:], whole[:-1]).tolist() == [1] * 16
+
+
 def test_resizing_warns_as_torch_does() -> None:
     a = torch.tensor([12, 18, 7], dtype=I32)
     for function in (torch.gcd, ops.gcd):
@@ -145,4 +182,8 @@ def test_a_plan_of_another_call_is_refused() -> None:
     plan = ops.plan_gcd(ones(3), ones(3))
     with pytest.raises(ValueError, match="the plan was made for"):
         ops.gcd(ones(4), ones(4), plan=plan)
+    with pytest.raises(ValueError, match=r"made for .*shape=\(3, 1\).*this call is .*shape=\(3,\)"):
+        ops.gcd(ones(3), ones(3), plan=ops.plan_gcd(ones(3, 1), ones(3, 1)))  # the same dims once merged
+    with pytest.raises(TypeError, match=r"gcd\(\): argument 'plan' must be GcdPlan, not dict"):
+        ops.gcd(ones(3), ones(3), plan=plan.decisions())  # type: ignore[arg-type]
     assert ops.gcd(ones(3), ones(3), plan=plan).tolist() == [1, 1, 1]

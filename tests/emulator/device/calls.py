@@ -37,6 +37,7 @@ def call_of(variant: Variant) -> Call:
 # ---- gcd: the kernel itself, since every mix of types is a class of its own
 
 _DTYPES = {
+    "*i1": torch.bool,
     "*i8": torch.int8,
     "*u8": torch.uint8,
     "*i16": torch.int16,
@@ -60,7 +61,7 @@ def operand(dtype: torch.dtype, count: int, seed: int) -> torch.Tensor:
             values = torch.from_numpy(np.floor(generator.random(size) * 2.0 ** min(bits, 15 if width == 15 else bits)))
         else:
             limit = 2 ** min(bits, width)
-            low = 0 if dtype == torch.uint8 else 1 - limit
+            low = 0 if dtype in (torch.bool, torch.uint8) else 1 - limit
             values = torch.from_numpy(generator.integers(low, limit, size, dtype=np.int64))
         raw[run] = values.to(dtype)
     return raw

@@ -79,10 +79,7 @@ def compute(
     """`gcd` below autograd and transforms."""
     if out is not None or plan is not None:
         return _compute_into(self, other, out, plan)
-    global _generation
-    if tuned.generation() != _generation:
-        _ready.clear()
-        _generation = tuned.generation()
+    _follow_tunings()
     try:
         key = (
             self.dtype,
@@ -195,7 +192,8 @@ def _compute_into(
         return out.copy_(_compute_into(self, other, between, plan))
     autograd.mark_written(out)
     key = (call.problem, call.device, plan)
-    ready = _ready_into.get(key) if tuned.generation() == _generation else None
+    _follow_tunings()
+    ready = _ready_into.get(key)
     if ready is None:
         ready = _Ready(call, plan or _plan_of(call.problem, call.device))
         if len(_ready_into) >= _KEPT:
@@ -289,6 +287,16 @@ _KEPT = 4096  # calls remembered; a program with more shapes than that pays for 
 _ready: dict[tuple[Any, ...], _Ready] = {}
 _ready_into: dict[tuple[Any, ...], _Ready] = {}
 _generation = -1
+
+
+def _follow_tunings() -> None:
+    """Forget every plan when the stored tunings have changed."""
+    global _generation
+    now = tuned.generation()
+    if now != _generation:
+        _ready.clear()
+        _ready_into.clear()
+        _generation = now
 
 
 def _dense(tensor: torch.Tensor, dims: layout.Dims) -> torch.Tensor:

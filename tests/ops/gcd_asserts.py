@@ -13,15 +13,18 @@ def assert_same(actual: torch.Tensor, expected: torch.Tensor, *operands: torch.T
     """Same dtype, shape and bits, where any NaN equals any other. The message shows the first wrong lanes."""
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
+    # Indexing takes 64 dims at most, a tensor may have more.
+    operands = tuple(tensor.broadcast_to(actual.shape).reshape(-1) for tensor in operands)
+    actual, expected = actual.reshape(-1), expected.reshape(-1)
     if actual.dtype.is_complex:
         assert torch.equal(torch.view_as_real(actual), torch.view_as_real(expected))
         return
     width = _BITS[actual.element_size()]
-    wrong = actual.contiguous().view(width) != expected.contiguous().view(width)
+    wrong = actual.view(width) != expected.view(width)
     if actual.dtype.is_floating_point:
         wrong &= ~(actual.isnan() & expected.isnan())
     if wrong.any():
-        shown = [tensor.broadcast_to(actual.shape)[wrong][:5].tolist() for tensor in operands]
+        shown = [tensor[wrong][:5].tolist() for tensor in operands]
         got, want = actual[wrong][:5].tolist(), expected[wrong][:5].tolist()
         raise AssertionError(
             f"{int(wrong.sum())} of {wrong.numel()} wrong: operands {shown}, got {got}, expected {want}"

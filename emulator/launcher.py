@@ -76,7 +76,7 @@ class Launcher:
         """
         self._kernel = kernel
         self._types = tuple(types)
-        self._pointers = tuple(kind.startswith("*") for kind in types)
+        self._pointers = tuple(place for place, kind in enumerate(types) if kind.startswith("*"))
         record = "".join("Q" if kind.startswith("*") else self._format(kind) for kind in types)
         self._guarded = tuple((position, _ITEM_BYTES[types[position].lstrip("*k")]) for position in guarded)
         self._record = struct.Struct(f"<{record}i4xi4xi4x{'qq' * len(guarded)}qqq")
@@ -103,17 +103,21 @@ class Launcher:
         except IndexError:
             buffer = ctypes.create_string_buffer(self._record.size)
             record = (buffer, ctypes.addressof(buffer))
+        values = list(args)
         try:
-            values = [a.data_ptr() if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
+            for place in self._pointers:
+                values[place] = values[place].data_ptr()
         except AttributeError:
-            values = [self._address(a) if pointer else a for pointer, a in zip(self._pointers, args, strict=True)]
+            for place in self._pointers:
+                values[place] = self._address(args[place])
         if self._guarded:
             bounds = [bound for at, size in self._guarded for bound in _storage(args[at], values[at], size)]
             self._pack(record[0], 0, *values, gx, gy, gz, *bounds, total, 0, 0)
         else:
             self._pack(record[0], 0, *values, gx, gy, gz, total, 0, 0)
         if self._stack_bytes > _THREAD_STACK_BYTES and self._needs_stack():
-            pool.wait([pool.submit(lambda: self._grid(record, total), 1)], withdraw=False)
+            job = pool.submit(lambda: self._grid(record, total), 1)
+            pool.wait([job], withdraw=False, stop=lambda: self._stop(record, total))
         elif total == 1:
             self._run(record[1], 1, 1)
         else:
@@ -152,6 +156,9 @@ class Launcher:
                 self._share(record, total, each)
                 return
             batch = min(total - done, 4 * done)
+
+    def _stop(self, record: tuple[Any, int], total: int) -> None:
+        ctypes.c_int64.from_buffer(record[0], self._counter_at).value = total
 
     def _share(self, record: tuple[Any, int], total: int, each: float) -> None:
         run, address = self._run, record[1]

@@ -62,26 +62,28 @@ class Job:
             self._done.wait()
 
 
-def wait(jobs: Sequence[Job], withdraw: bool = True) -> None:
+def wait(jobs: Sequence[Job], withdraw: bool = True, stop: Callable[[], None] = lambda: None) -> None:
     """Wait for jobs, even through Ctrl-C: they work on memory that the caller may free as soon as we return.
 
-    Jobs that nobody has begun are withdrawn if `withdraw`. Raises the first error of a job, or the interrupt.
+    Jobs that nobody has begun are withdrawn if `withdraw`; `stop` is called at an interrupt, to make the others short.
+    Raises the first error of a job, or the interrupt.
     """
     errors: list[BaseException] = []
     for job in jobs:
-        errors += _outlast(job, withdraw)
+        errors += _outlast(job, withdraw, stop)
         if job.error is not None:
             errors.append(job.error)
     if errors:
         raise errors[0]
 
 
-def _outlast(job: Job, withdraw: bool) -> list[BaseException]:
+def _outlast(job: Job, withdraw: bool, stop: Callable[[], None]) -> list[BaseException]:
     """Wait for one job; returns the interrupts that came meanwhile."""
     try:
         job.finish(withdraw)
     except KeyboardInterrupt as interrupt:
-        return [interrupt, *_outlast(job, withdraw)]
+        stop()
+        return [interrupt, *_outlast(job, withdraw, stop)]
     return []
 
 

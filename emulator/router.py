@@ -16,7 +16,7 @@ from typing import Any
 import triton.runtime
 from triton.backends.driver import DriverBase
 
-from emulator import backend, toolchain
+from emulator import backend, native, toolchain
 
 _routed: ContextVar[DriverBase | None] = ContextVar("emulator_driver", default=None)
 _guard = threading.RLock()
@@ -66,7 +66,8 @@ def driver(level: str | None = None) -> backend.EmulatorDriver:
     level = level or default_level()
     found = _drivers.get(level)
     if found is None:
-        toolchain.versions()  # one clear error before anything is touched
+        for needed in (toolchain.versions, toolchain.vendor_dir, native.binding):
+            needed()  # one clear error before anything is touched
         with _guard:
             backend.register()
             found = _drivers.setdefault(level, backend.EmulatorDriver(level))

@@ -71,7 +71,10 @@ def _version(package: str) -> str:
 @functools.cache
 def vendor_dir() -> Path:
     """Where ascendnpu-ir is installed: `bin` holds its tools, `lib` its template library."""
-    spec = importlib.util.find_spec("ascendnpuir")
+    try:
+        spec = importlib.util.find_spec("ascendnpuir")
+    except ImportError:
+        spec = None
     if spec is None or spec.origin is None:
         raise MissingToolError("ascendnpu-ir")
     return Path(spec.origin).parent

@@ -160,6 +160,26 @@ print(type(triton.runtime.driver.active).__name__)
     assert active == "LazyProxy"  # nothing was touched
 
 
+@pytest.mark.parametrize("module", ["llvmlite", "ascendnpuir"])
+def test_a_package_that_cannot_be_imported_is_the_same_error(module: str) -> None:
+    done = run_python(
+        f"""
+import importlib.abc
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {module!r}:
+            raise ImportError(f"no module named {{name}}")
+sys.meta_path.insert(0, Blocker())
+try:
+    with emulator.route():
+        pass
+except emulator.MissingToolError as error:
+    print(error)
+"""
+    )
+    assert "pip install 'ascend-triton-ops[emulator]'" in done.stdout, done.stderr
+
+
 def test_tiles_beyond_the_largest_stack_go_to_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:
     signature = {"x": "*fp32", "out": "*fp32"}
     lowered = toolchain.lower_to_linalg(kernels.many_large_tiles, signature, {"BLOCK": 16384, "TILES": 12})

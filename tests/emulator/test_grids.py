@@ -16,6 +16,7 @@ import emulator
 from emulator import pool
 from tests.emulator import kernels
 
+LARGE_STACK = "from emulator import launcher; launcher._MAIN_STACK_BYTES = launcher._THREAD_STACK_BYTES = -1"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -110,10 +111,11 @@ def test_atomic_add_loses_nothing(threads: int) -> None:
     assert counts.tolist() == torch.bincount(x, minlength=16).tolist()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_a_long_grid(threads: int) -> None:
+@pytest.mark.parametrize(("threads", "stack"), [(1, ""), (2, ""), (2, LARGE_STACK)], ids=["one", "two", "large stack"])
+def test_ctrl_c_ends_a_long_grid(threads: int, stack: str) -> None:
     done = run_python(
         f"""
+{stack}
 emulator.set_num_threads({threads})
 emulator.install()
 x = torch.zeros(65535 * 64)

@@ -16,7 +16,7 @@ import torch
 
 from ops import autograd, device, transforms
 from ops import out as out_rules
-from ops.as_strided_checks import check_bounds, check_out, check_self, read_arguments
+from ops.as_strided_checks import check_bounds, check_out, check_plan, check_self, read_arguments
 from ops.kernels import as_strided as row_kernels
 from ops.kernels import as_strided_pack as pack_kernels
 from ops.launch import Pointer, launch
@@ -29,6 +29,9 @@ Sizes = Sequence[int] | torch.Tensor
 
 # The type through which elements of a width are moved: gathers take floats and int8 only, and nothing is computed.
 ELEMENT = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.int64}
+
+# Integers of each width, as which torch's own copies keep every bit.
+_WORD = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 KERNELS: dict[str, Any] = {name: getattr(row_kernels, name, None) or getattr(pack_kernels, name) for name in TILES}
 
@@ -60,7 +63,8 @@ def as_strided(
         negative, any overlap. A tensor on a device costs a synchronisation.
     storage_offset: absolute, in elements; None means that of `self`.
     out: receives the result under torch's rules: same dtype, resized with a warning, strides kept. Memory shared with
-        `self` is read before it is written. A dense `out` in any order of dimensions is written directly.
+        `self` is read before it is written. A dense `out` in any order of dimensions is written directly; one with
+        holes gets the bits of a dense result, and a conjugate or negative view its values, by torch's own copy.
     plan: decisions to use instead of the planner's, from `plan_as_strided`.
 
     Raises torch's errors for whatever torch.as_strided_copy refuses, before anything is written; RuntimeError for a
@@ -134,6 +138,7 @@ def compute(
     if sizes is None or strides is None or not (storage_offset is None or type(storage_offset) is int):
         sizes, strides, storage_offset = read_arguments(size, stride, storage_offset)
     check_self(self)
+    check_plan(plan)
     if self.is_conj() or self.is_neg():
         self = self.resolve_conj().resolve_neg()
     offset = _own_offset(self) if storage_offset is None else storage_offset
@@ -282,11 +287,20 @@ def _write(self: torch.Tensor, call: _Call, out: torch.Tensor, plan: AsStridedPl
         _run(source, call, temporary)
         if _is_plain(out):
             _run(temporary, _reordered(temporary, _call(temporary, call.size, temporary.stride(), 0), out), out)
-        else:
-            # Holes, or a conjugate view: torch's own strided store, from the finished result.
+        elif out.is_conj() or out.is_neg():
             out.copy_(temporary)
+        else:
+            _copy_bits(temporary, out)
     autograd.mark_written(out)
     return out
+
+
+def _copy_bits(source: torch.Tensor, target: torch.Tensor) -> None:
+    """torch's own strided store, into a target with holes. As integers: a copy of bools would make any byte 0 or 1."""
+    if source.dtype.is_complex:
+        source, target = torch.view_as_real(source), torch.view_as_real(target)
+    word = _WORD[source.element_size()]
+    target.view(word).copy_(source.view(word))
 
 
 def _is_plain(out: torch.Tensor) -> bool:

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 import torch
 
+from tiling.as_strided import AsStridedPlan
+
 _INT64 = 2**63
 
 # torch prints C++ type names where an out= tensor has another dtype.
@@ -63,7 +65,7 @@ def _integers(values: Any) -> tuple[int, ...] | None:
 
 def _integer(value: Any) -> int | None:
     """A 64-bit integer, or None for what torch does not take as one: bool, float and integers beyond 64 bits."""
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, torch.Tensor) and value.dtype == torch.bool):
         return None
     try:
         number = operator.index(value)
@@ -126,10 +128,18 @@ def check_self(self: Any) -> None:
         raise NotImplementedError(f"as_strided_copy is not implemented for {kind} tensors")
 
 
+def check_plan(plan: object) -> None:
+    """Raise TypeError if `plan=` is neither a plan nor None."""
+    if not (plan is None or isinstance(plan, AsStridedPlan)):
+        raise TypeError(f"as_strided(): argument 'plan' must be AsStridedPlan, not {type(plan).__name__}")
+
+
 def check_out(self: torch.Tensor, out: Any) -> None:
-    """Raise torch's error for an `out` that is no tensor, or of another dtype or device."""
+    """Raise torch's error for an `out` that is no tensor, nested, or of another dtype or device."""
     if not isinstance(out, torch.Tensor):
         raise TypeError(f"as_strided_copy(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if out.is_nested:
+        raise NotImplementedError("as_strided_copy is not implemented for nested tensors")
     if out.dtype != self.dtype:
         raise RuntimeError(
             f"Expected out tensor to have dtype {_cpp_name(self.dtype)}, but got {_cpp_name(out.dtype)} instead"
@@ -143,4 +153,8 @@ def check_out(self: torch.Tensor, out: Any) -> None:
 
 def _cpp_name(dtype: torch.dtype) -> str:
     name = str(dtype).removeprefix("torch.")
-    return _CPP_NAMES.get(dtype, f"c10::{name[0].upper()}{name[1:]}")
+    if name.startswith(("int", "uint")):  # of 1 to 7 bits
+        name = f"dummy_{name[:-1]}1_7_t<{name[-1]}>"
+    elif name.startswith("float"):
+        name = name.capitalize()
+    return _CPP_NAMES.get(dtype, f"c10::{name}")

@@ -94,6 +94,9 @@ MISTYPED = [
     ((2,), (1,), torch.tensor([1, 2])),
     ({2}, (1,), None),
     ((2,), (1,), [1]),
+    ((torch.tensor(True),), (1,), None),
+    ((2,), (torch.tensor(True),), None),
+    ((2,), (1,), torch.tensor(True)),
 ]
 
 
@@ -136,6 +139,31 @@ def test_random_values_are_accepted_and_refused_as_by_torch():
         assert outcome(ops.as_strided, source, size, stride, offset) == expected, (size, stride, offset, source.dtype)
         agreed += 1
     assert agreed > 2500
+
+
+NAMED = ["bits8", "bits16", "qint8", "quint4x2", "float8_e5m2", "float4_e2m1fn_x2", "int1", "int7", "uint4", "bool"]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_dtypes_of_out_are_named_as_torch_does(name):
+    dtype = getattr(torch, name)
+    quantized = name.startswith("q")
+    out = (
+        torch._empty_affine_quantized([3], scale=1.0, zero_point=0, dtype=dtype)
+        if quantized
+        else torch.empty(3, dtype=dtype)
+    )
+    expected = outcome(torch.as_strided_copy, BASE, (3,), (1,), out=out)
+    assert name == "bool" or "c10::" in expected[1]
+    assert outcome(ops.as_strided, BASE, (3,), (1,), out=out) == expected
+
+
+def test_what_is_no_plan_is_refused():
+    plan = ops.plan_as_strided(BASE, (3,), (1,))
+    for out in (None, torch.zeros(3)):
+        with pytest.raises(TypeError, match=r"as_strided\(\): argument 'plan' must be AsStridedPlan, not dict"):
+            ops.as_strided(BASE, (3,), (1,), out=out, plan=plan.decisions())
+    assert ops.as_strided(BASE, (3,), (1,), plan=plan).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

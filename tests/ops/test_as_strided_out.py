@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 
 import pytest
 import torch
 
 import ops
+from tests.ops.as_strided_support import random_storage, storage_bytes
 
 VIEW = ((2, 3), (1, 6), 0)
 
@@ -93,6 +95,21 @@ def test_an_empty_expanded_out_is_accepted():
         lambda operator, source, out: operator(source, (4, 0), (0, 1), out=out),
     )
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bool, torch.float8_e5m2, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128],
+    ids=str,
+)
+def test_every_bit_reaches_an_out_with_holes(dtype):
+    """Bools of any byte, and NaNs that a conversion would quiet."""
+    source = random_storage(random.Random(14), 400, dtype)
+    out = random_storage(random.Random(15), 400, dtype)
+    want = storage_bytes(out).copy()
+    assert ops.as_strided(source, (100,), (3,), out=out[1:301:3]).shape == (100,)
+    want[1:301:3] = storage_bytes(source)[0:300:3]
+    assert (storage_bytes(out) == want).all()
 
 
 @pytest.mark.parametrize("size", [(0,), (0, 3)])

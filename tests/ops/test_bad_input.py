@@ -428,10 +428,13 @@ def as_strided_call(self: Any, size: Any, stride: Any, offset: Any) -> None:
     size, stride = (x.tolist() if isinstance(x, torch.Tensor) and x.dim() == 1 else x for x in (size, stride))
     theirs = outcome(torch.as_strided_copy, self, size, stride, offset)
     if isinstance(theirs, torch.Tensor):
-        assert isinstance(ours, torch.Tensor), (ours, theirs)
-        assert same(ours, theirs)
-    else:
+        # Without data torch does not look at what an element's address would be.
+        assert isinstance(ours, torch.Tensor) or theirs.is_meta, (ours, theirs)
+        assert theirs.is_meta or same(ours, theirs)
+    elif isinstance(self, torch.Tensor) and readable(self):
         assert isinstance(ours, type(theirs)), (ours, theirs)
+    else:  # more than one fault, and which is seen first is not torch's promise
+        assert isinstance(ours, REFUSED), (ours, theirs)
 
 
 def gcd_call(self: Any, other: Any, with_out: bool) -> None:

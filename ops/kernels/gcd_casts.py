@@ -50,6 +50,26 @@ def to_int32(v, KIND: tl.constexpr):
 
 
 @triton.jit
+def _scalar_rounded(v, BITS: tl.constexpr):
+    """A scalar float32 rounded to nearest even without its BITS low bits.
+
+    The compiler drops a scalar's cast to a narrower float and back, rounding included
+    (tests/findings/test_scalar_float_casts.py), so the rounding is done on the bits.
+    """
+    bits = v.to(tl.int32, bitcast=True)
+    odd = (bits >> BITS) & 1
+    rounded = ((bits + ((1 << (BITS - 1)) - 1) + odd) >> BITS) << BITS
+    return tl.where(v == v, rounded.to(tl.float32, bitcast=True), v)
+
+
+@triton.jit
+def _scalar_as_half(v):
+    """A scalar float32 with the value it has in float16. What is subnormal there stays finer: gcd truncates it to 0."""
+    rounded = _scalar_rounded(v, 13)
+    return tl.where(tl.abs(rounded) <= 65504.0, rounded, float("nan"))  # an infinity gives NaN as well
+
+
+@triton.jit
 def widen(v, COMPUTE: tl.constexpr, KIND: tl.constexpr):
     """A loaded value as COMPUTE, in the dtype its arithmetic wants: float16 for 8 bits, float32 for floats.
 
@@ -76,11 +96,15 @@ def widen(v, COMPUTE: tl.constexpr, KIND: tl.constexpr):
     elif COMPUTE == "float16":
         if v.dtype == tl.float16:
             return v.to(tl.float32)
+        elif KIND == "scalar":
+            return _scalar_as_half(to_float32(v, KIND))
         else:
             return to_float32(v, KIND).to(tl.float16).to(tl.float32)
     elif COMPUTE == "bfloat16":
         if v.dtype == tl.bfloat16:
             return v.to(tl.float32)
+        elif KIND == "scalar":
+            return _scalar_rounded(to_float32(v, KIND), 16)
         else:
             return to_float32(v, KIND).to(tl.bfloat16).to(tl.float32)
     else:

@@ -56,6 +56,23 @@ def test_gcd_values_whole(dtype: torch.dtype, assumption: str) -> None:
         assert_gcd(ops.gcd(first, second), first, second)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scalar"),
+    [
+        (torch.bfloat16, torch.tensor(12345.678)),
+        (torch.float16, torch.tensor(2049.0)),
+        (torch.float16, torch.tensor(65520.0)),
+        (torch.bfloat16, torch.tensor(-22721)),
+    ],
+    ids=lambda value: str(value).removeprefix("torch."),
+)
+def test_wider_scalar_takes_the_tensors_dtype(dtype: torch.dtype, scalar: torch.Tensor) -> None:
+    """The compiler loses this rounding if it is written as a cast: tests/findings/test_scalar_float_casts.py."""
+    first = torch.arange(-2000, 2000).to(dtype)
+    with emulator.route("device"):
+        assert_gcd(ops.gcd(first, scalar), first, scalar)
+
+
 @pytest.mark.thorough
 def test_half_precision_stands_saturation() -> None:
     """Where the runtime lets f16 saturate, integers computed through f16 stay exact, and so do finite halves."""

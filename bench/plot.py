@@ -64,17 +64,16 @@ def run(args: Any) -> int:
 
 
 def draw(rows: list[Row], folder: Path, kinds: Iterable[str]) -> list[Path]:
-    """Write the figures of these kinds, one set for each device, as PNG and SVG; returns the files."""
+    """Write the figures of these kinds, for each device that has rows for them, as PNG and SVG; returns the files."""
     written: list[Path] = []
     devices = list(dict.fromkeys(row.device for row in rows))
-    for number, device in enumerate(devices):
-        own = [row for row in rows if row.device == device]
-        for kind in kinds:
-            for page, figure in enumerate(KINDS[kind](own, device)):
-                name = "-".join(
-                    [kind, *([str(number + 1)] if len(devices) > 1 else []), *([f"page{page + 1}"] if page else [])]
-                )
-                written += save(figure, folder / name)
+    for kind in kinds:
+        drawn = [KINDS[kind]([row for row in rows if row.device == device], device) for device in devices]
+        drawn = [figures for figures in drawn if figures]
+        for number, figures in enumerate(drawn):
+            which = f"-{number + 1}" if len(drawn) > 1 else ""
+            for page, figure in enumerate(figures):
+                written += save(figure, folder / f"{kind}{which}{f'-page{page + 1}' * (page > 0)}")
     return written
 
 
@@ -143,7 +142,15 @@ def speedup(rows: list[Row], device: str) -> list[Figure]:
         plain_ticks(axes)
         axes.margins(x=0.12)
         for place, value in enumerate(values):
-            axes.annotate(f"{value:.2f}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+            axes.annotate(
+                f"{value:.2f}",
+                (value, place),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
         figures.append(figure)
     return figures
 
@@ -163,12 +170,18 @@ def size(rows: list[Row], device: str) -> list[Figure]:
     if not lines:
         return []
     figure, axes = pyplot.subplots(figsize=(10, 7), layout="constrained")
+    roofs: list[str] = []
     for name, points in sorted(lines.items()):
         (drawn,) = axes.plot(*_sorted(points), "o-", label=name, markersize=5, linewidth=1.6)
         for roof in (COPY_ROOF, ADD_ROOF, MEMORY_FLOOR):
             below = [row for row in best_times(rows, roof).values() if family(row) == name and row.elements > 0]
             if len(below) > 1:
-                axes.plot(*_sorted(below), "--", label=f"{roof}, {name}", linewidth=1.0, color=drawn.get_color())
+                axes.plot(*_sorted(below), "--", linewidth=1.0, color=drawn.get_color())
+                roofs.append(roof)
+    if roofs:
+        axes.plot(
+            [], [], "--", color="black", linewidth=1.0, label=f"in the same colour: {', '.join(dict.fromkeys(roofs))}"
+        )
     for op, marker in (("gcd", "^"), ("as_strided", "s")):
         alone = [point for name, points in families.items() if name not in lines for point in points if point.op == op]
         if alone:

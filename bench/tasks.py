@@ -170,10 +170,12 @@ def detail_rows(row: Row, figure: Any) -> list[Row]:
 def tune_rows(task: Task) -> list[Row]:
     """Measure every candidate; rows for each, for the heuristic, for the fastest, and the heuristic's regret."""
     import autotune
+    from autotune.measure import choose
 
     case = task.case
     if case.elements == 0:
-        return stamped([row_of(task, "heuristic", None, note="empty: nothing is launched")], "no device")
+        note = "empty: nothing is launched"
+        return stamped([row_of(task, "heuristic", None, note=note)], choose(task.measure, None).describe())
     device = devices.default_device() if task.measure == "device" else torch.device("cpu")
     arguments = call_arguments(case, make_inputs(case, device))
     try:

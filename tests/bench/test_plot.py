@@ -59,7 +59,7 @@ def test_every_kind_as_png_and_svg(tmp_path: Path, capsys: pytest.CaptureFixture
     ("kind", "units"),
     [
         ("speedup", ["built-in time / time (×)", "gcd 2^4 [int32]", "2.00"]),
-        ("size", ["elements of the result", "time (us)", "gcd [int32]", "elementwise add, gcd [int32]"]),
+        ("size", ["elements of the result", "time (us)", "gcd [int32]", "in the same colour: elementwise add"]),
         ("candidates", ["time / time of the fastest candidate (×)", "the heuristic's plan"]),
         ("pipes", ["share of the time (%)", "MTE2"]),
     ],

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from tiling.as_strided import AsStridedPlan
+from tiling.layout import contiguous_strides
 
 _INT64 = 2**63
 
@@ -115,6 +116,11 @@ def check_bounds(
             break
     if elements >= _INT64:
         raise RuntimeError("numel: integer multiplication overflow")
+    for extent in size:
+        if extent < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {extent}: {list(size)}")
+    if contiguous_strides(size)[:1] >= (_INT64,):
+        raise RuntimeError("Stride calculation overflowed")
 
 
 def check_self(self: Any) -> None:

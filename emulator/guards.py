@@ -47,49 +47,65 @@ def apply(text: str) -> Guarded:
 
 
 class _Rewriter:
+    """Goes through the lines once. Names are reused in sibling regions: what a name means is what it meant last."""
+
     def __init__(self, text: str) -> None:
         self.lines = text.splitlines()
         self.numbers = itertools.count()
         self.roots: dict[str, int] = {}  # view of an argument -> the argument's number
         self.types: dict[str, str] = {}
-        self.tensors: dict[str, str] = {}  # buffer -> tensor read from it
+        self.copied: dict[str, str] = {}  # buffer -> the view of an argument that it was copied from
+        self.sources: dict[str, str] = {}  # tensor -> the same
+        self.selects: dict[str, tuple[str, str, str]] = {}  # result -> mask, value where set, value elsewhere
         self.guarded: set[int] = set()
-        for line in self.lines:
-            if found := _CAST.match(line):
-                self.roots[found.group(1)] = int(found.group(2))
-                self.types[found.group(1)] = found.group(4)
-            elif (found := _SUBVIEW.match(line)) and found.group(2) in self.roots:
-                self.roots[found.group(1)] = self.roots[found.group(2)]
-                self.types[found.group(1)] = found.group(3)
-            elif found := _TO_TENSOR.match(line):
-                self.tensors[found.group(2)] = found.group(1)
-        self.selects = {found.group(1): found.groups() for line in self.lines if (found := _SELECT.match(line))}
-        self.selected = {name for select in self.selects.values() for name in select[2:4]}
 
     def run(self) -> Guarded:
         discrete = self._discrete_lines()
-        sources = self._copied_from()
         out = []
         for number, line in enumerate(self.lines):
-            if found := _LOAD.match(line):
-                out += self._load(line, *found.groups())
+            new = [line]
+            if found := _CAST.match(line):
+                self._name(found.group(1), int(found.group(2)), found.group(4))
+            elif (found := _SUBVIEW.match(line)) and found.group(2) in self.roots:
+                self._name(found.group(1), self.roots[found.group(2)], found.group(3))
+            elif found := _TO_TENSOR.match(line):
+                self.sources[found.group(1)] = self.copied.get(found.group(2), "")
+            elif found := _SELECT.match(line):
+                self.selects[found.group(1)] = (found.group(2), found.group(3), found.group(4))
+            elif found := _LOAD.match(line):
+                new = self._load(line, *found.groups())
             elif found := _COPY.match(line):
                 indent, source, target, source_type, target_type = found.groups()
-                masked = self.tensors.get(target) in self.selected
-                if source in self.roots and (masked or number in discrete):
-                    out += self._copy(line, indent, source, target, source_type, target_type)
-                else:
-                    out.append(line)
-            elif (found := _STORE.match(line)) and self._keeps_old_lanes(found.group(2), found.group(3), sources):
-                out += self._store(*found.groups())
-            else:
-                out.append(line)
+                self.copied[target] = source
+                if source in self.roots and (number in discrete or self._selected(number, target)):
+                    new = self._copy(line, indent, source, target, source_type, target_type)
+            elif (found := _STORE.match(line)) and self._keeps_old_lanes(found.group(2), found.group(3)):
+                new = self._store(*found.groups())
+            out += new
         arguments = sorted(self.guarded)
         text = "\n".join(out) + "\n"
         if arguments:
             bounds = "".join(f", %low{number}: index, %high{number}: index" for number in arguments)
             text = re.sub(r"(func\.func @\w+\(%arg0.*?)(\) attributes \{)", rf"\g<1>{bounds}\g<2>", text, count=1)
         return Guarded(text, tuple(number - 2 for number in arguments))
+
+    def _name(self, view: str, root: int, view_type: str) -> None:
+        self.roots[view], self.types[view] = root, view_type
+        # Whatever was copied from the view that had this name before was not copied from this one.
+        self.copied = {buffer: source for buffer, source in self.copied.items() if source != view}
+        self.sources = {tensor: source for tensor, source in self.sources.items() if source != view}
+
+    def _selected(self, copy: int, buffer: str) -> bool:
+        """Whether the tensor read from a buffer after this copy is one side of a select."""
+        tensor = ""
+        for line in self.lines[copy + 1 :]:
+            if not tensor and (found := _TO_TENSOR.match(line)) and found.group(2) == buffer:
+                tensor = found.group(1)
+            elif (found := _SELECT.match(line)) and tensor in found.groups()[2:4]:
+                return True
+            elif tensor and line.strip().startswith((f"{tensor} = ", f"{buffer} = ")):
+                return False
+        return False
 
     def _discrete_lines(self) -> set[int]:
         """Numbers of the lines inside loops over single lanes or rows."""
@@ -105,17 +121,9 @@ class _Rewriter:
                 opened.append(number)
         return inside
 
-    def _copied_from(self) -> dict[str, str]:
-        """Tensor -> the view of an argument that it was copied from."""
-        sources = {}
-        for line in self.lines:
-            if (found := _COPY.match(line)) and found.group(3) in self.tensors and found.group(2) in self.roots:
-                sources[self.tensors[found.group(3)]] = found.group(2)
-        return sources
-
-    def _keeps_old_lanes(self, value: str, target: str, sources: dict[str, str]) -> bool:
+    def _keeps_old_lanes(self, value: str, target: str) -> bool:
         select = self.selects.get(value)
-        return select is not None and target in self.roots and sources.get(select[3]) == target
+        return select is not None and target in self.roots and self.sources.get(select[2]) == target
 
     def _bounds(self, view: str) -> tuple[int, str, str]:
         number = self.roots[view]
@@ -182,7 +190,7 @@ class _Rewriter:
 
     def _store(self, indent: str, value: str, target: str, tensor: str, target_type: str) -> list[str]:
         """Write the lanes that the mask of the select names."""
-        _, mask, new, _, _ = self.selects[value]
+        mask, new, _ = self.selects[value]
         p = f"%guard{next(self.numbers)}_"
         *extents, _ = tensor.removeprefix("tensor<").rstrip(">").split("x")
         indices = ", ".join(f"{p}i{i}" for i in range(len(extents)))

@@ -396,3 +396,13 @@ def scale(x, out, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     tl.store(out + offsets, tl.load(x + offsets, mask=mask) * 3, mask=mask)
+
+
+@triton.jit
+def gather_two(x, y, index, out, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < n
+    lanes = tl.load(index + offsets, mask=mask, other=0)
+    first = tl.load(x + lanes, mask=lanes >= 0, other=-1.0)
+    second = tl.load(y + lanes, mask=lanes >= 0, other=-2)
+    tl.store(out + offsets, first + second.to(tl.float32), mask=mask)

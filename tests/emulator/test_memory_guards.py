@@ -75,6 +75,18 @@ def test_discrete_load(fenced: Fenced, dtype: torch.dtype, at_end: bool) -> None
     assert torch.equal(out, expected)
 
 
+def test_two_tensors_of_different_type_and_size(fenced: Fenced) -> None:
+    """The front end gives views in sibling loops the same names: each must keep to its own tensor."""
+    x = fenced.tensor(torch.randn(64))
+    y = fenced.tensor(torch.randint(-9, 9, (4096,), dtype=torch.int8))
+    index = torch.randint(0, 64, (64,), dtype=torch.int32)
+    index[::3] = -FAR
+    out = torch.zeros(64)
+    kernels.gather_two[(1,)](x, y, index, out, 64, BLOCK=64)
+    inside = index.clamp(min=0).long()
+    assert torch.equal(out, torch.where(index >= 0, x[inside] + y[inside].float(), torch.tensor(-3.0)))
+
+
 def test_discrete_load_without_other(fenced: Fenced) -> None:
     n = 100
     x = fenced.tensor(torch.randn(64))

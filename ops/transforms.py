@@ -23,12 +23,13 @@ from ops.as_strided_checks import read_arguments
 def active(*tensors: object) -> bool:
     """Whether anything of PyTorch's wants to see a call on `tensors` as an operator.
 
-    True under a tracer, a torch.func transform, a torch_dispatch or torch_function mode, for meta tensors and for
-    tensor subclasses; False for anything that is not a tensor. Costs about 0.5 us for two plain tensors.
+    True under a tracer, forward-mode AD, a torch.func transform, a torch_dispatch or torch_function mode, for meta
+    tensors and for tensor subclasses; False for anything that is not a tensor. Costs about 0.5 us for two plain tensors.
     """
     return (
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._get_tracing_state() is not None
         or forward_ad._current_level >= 0
         or torch._C._functorch.peek_interpreter_stack() is not None
         or has_torch_function(tensors)

@@ -232,6 +232,13 @@ def test_export_keeps_the_operators() -> None:
     assert torch.equal(program.module()(*inputs), torch.gcd(*inputs).as_strided((2, 2), (1, 1)))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_jit_traces_record_the_operators() -> None:
+    a, b, other = ints(6), ints(6, seed=4), ints(6, seed=5)
+    traced = torch.jit.trace(lambda a, b: ops.as_strided(ops.gcd(a, b), (2, 2), (1, 1)), (a, b))
+    assert torch.equal(traced(other, b), torch.gcd(other, b).as_strided((2, 2), (1, 1)))
+
+
 def test_make_fx_sees_one_operator() -> None:
     graph = make_fx(lambda a, b: ops.gcd(a, b))(ints(5, 7), ints(7)).graph
     assert [str(node.target) for node in graph.nodes if node.op == "call_function"] == ["ascend_ops.gcd.default"]

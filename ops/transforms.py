@@ -24,7 +24,7 @@ def active(*tensors: object) -> bool:
     """Whether anything of PyTorch's wants to see a call on `tensors` as an operator.
 
     True under a tracer, forward-mode AD, a torch.func transform, a torch_dispatch or torch_function mode, for meta
-    tensors and for tensor subclasses; False for anything that is not a tensor. Costs about 0.5 us for two plain tensors.
+    tensors and for tensor subclasses; False for anything that is not a tensor. Costs about 0.5 us.
     """
     return (
         torch.compiler.is_compiling()

@@ -95,6 +95,7 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]
         level_module(level)
         self.level = level
         self.device = f"emulator:{level}"
+        vector_cores(toolchain.default_chip())  # refuses a chip that is none before anything is compiled for it
         self._target = GPUTarget(LEVELS[level][1], toolchain.default_chip(), 0)
         self.utils = _Utilities(level)
 
@@ -205,12 +206,22 @@ class _Utilities:
         return toolchain.default_chip()
 
 
-_FORTY_CORES = ("Ascend910B3", "Ascend910B4", "Ascend910_9362", "Ascend910_9372")
+_VECTOR_CORES = {
+    40: ("Ascend910B3", "Ascend910B4", "Ascend910_9362", "Ascend910_9372"),
+    48: (
+        *("Ascend910B1", "Ascend910B2", "Ascend910B2C"),
+        *("Ascend910_9381", "Ascend910_9382", "Ascend910_9391", "Ascend910_9392"),
+    ),
+}
 
 
 def vector_cores(chip: str) -> int:
-    """Vector cores of an Atlas A2/A3 chip: 40 or 48."""
-    return 40 if chip in _FORTY_CORES else 48
+    """Vector cores of an Atlas A2/A3 chip. Raises ValueError for another one; the text lists those that are known."""
+    for cores, chips in _VECTOR_CORES.items():
+        if chip in chips:
+            return cores
+    known = ", ".join(sorted(name for chips in _VECTOR_CORES.values() for name in chips))
+    raise ValueError(f"unknown chip {chip!r} (ASCEND_EMULATOR_CHIP): expected one of {known}")
 
 
 _compiling: dict[str, threading.Lock] = {}

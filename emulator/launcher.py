@@ -110,11 +110,15 @@ class Launcher:
         except AttributeError:
             for place in self._pointers:
                 values[place] = self._address(args[place])
+        bounds: list[int] = []
         if self._guarded:
             bounds = [bound for at, size in self._guarded for bound in _storage(args[at], values[at], size)]
+        try:
             self._pack(record[0], 0, *values, gx, gy, gz, *bounds, total, 0, 0)
-        else:
-            self._pack(record[0], 0, *values, gx, gy, gz, total, 0, 0)
+        except struct.error as error:
+            raise EmulatorError(
+                f"kernel {self._kernel!r}: arguments {args} do not fit {self._types}: {error}"
+            ) from None
         if self._stack_bytes > _THREAD_STACK_BYTES and self._needs_stack():
             job = pool.submit(lambda: self._grid(record, total), 1)
             pool.wait([job], withdraw=False, stop=lambda: self._stop(record, total))

@@ -47,7 +47,7 @@ def runs() -> int:
 
 def default_chip() -> str:
     """The chip that kernels are compiled for: ASCEND_EMULATOR_CHIP, by default Ascend910B3."""
-    return os.environ.get("ASCEND_EMULATOR_CHIP", DEFAULT_CHIP)
+    return os.environ.get("ASCEND_EMULATOR_CHIP") or DEFAULT_CHIP
 
 
 def cache_dir() -> Path:

@@ -406,3 +406,13 @@ def gather_two(x, y, index, out, n, BLOCK: tl.constexpr):
     first = tl.load(x + lanes, mask=lanes >= 0, other=-1.0)
     second = tl.load(y + lanes, mask=lanes >= 0, other=-2)
     tl.store(out + offsets, first + second.to(tl.float32), mask=mask)
+
+
+@triton.jit
+def store_scalars(out, a: tl.int8, b: tl.int16, c: tl.int32, d: tl.int64, e, f: tl.uint64):
+    tl.store(out, a.to(tl.int64))
+    tl.store(out + 1, b.to(tl.int64))
+    tl.store(out + 2, c.to(tl.int64))
+    tl.store(out + 3, d)
+    tl.store(out + 4, (e * 4).to(tl.int64))
+    tl.store(out + 5, f.to(tl.int64))

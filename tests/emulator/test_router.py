@@ -12,9 +12,10 @@ import triton
 import triton.language as tl
 
 import emulator
-from emulator import router, toolchain
+from emulator import backend, router, toolchain
 from tests.emulator.fake_npu import FakeDriver
 from tests.emulator.test_grids import run_python
+from tiling.platform import VECTOR_CORES
 
 
 @pytest.fixture
@@ -132,6 +133,18 @@ def test_the_level_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert emulator.default_level() == "linalg"
     monkeypatch.setenv("ASCEND_EMULATOR_LEVEL", "device")
     assert emulator.default_level() == "device"
+
+
+def test_the_chip_comes_from_the_environment() -> None:
+    code = "import triton\nwith emulator.route():\n    print(triton.runtime.driver.active.get_current_target().arch)"
+    assert run_python(code, ASCEND_EMULATOR_CHIP="").stdout.split() == ["Ascend910B3"]
+    assert run_python(code, ASCEND_EMULATOR_CHIP="Ascend910B1").stdout.split() == ["Ascend910B1"]
+    assert "unknown chip 'Ascend310P'" in run_python(code, ASCEND_EMULATOR_CHIP="Ascend310P").stderr
+
+
+def test_chips_have_the_cores_that_plans_are_made_for() -> None:
+    for chip, cores in VECTOR_CORES.items():
+        assert backend.vector_cores(chip) == cores
 
 
 def test_concurrent_first_calls_compile_once(

@@ -275,3 +275,21 @@ def test_fuzz(data: st.DataObject) -> None:
     if full == out.shape:
         ops.gcd(a, b, out=out)
         assert_gcd(out, a, b)
+
+
+def test_a_repeated_call_looks_at_its_memory_again() -> None:
+    """The description of a call is remembered, where its tensors lie is not."""
+    base = torch.arange(1, 61, dtype=torch.int32)
+    a, b = base[0:10], base[20:30]
+    want = torch.gcd(a, b)
+    for _ in range(2):
+        ops.gcd(a, b, out=base[40:50])
+        assert torch.equal(base[40:50], want)
+    kept = base.clone()
+    with pytest.raises(RuntimeError, match="single memory location"):
+        ops.gcd(a, b, out=base[5:15])
+    assert torch.equal(base, kept)
+    ops.gcd(a, b, out=b)
+    assert torch.equal(b, want)
+    ops.gcd_(a, b)
+    assert torch.equal(a, torch.gcd(kept[0:10], want))

@@ -17,7 +17,11 @@ from emulator.errors import (
     UnsupportedOperationError,
 )
 from emulator.pool import get_num_threads, set_num_threads
-from emulator.router import default_level, install, route, uninstall
+from emulator.toolchain import require_triton_ascend
+
+require_triton_ascend()
+
+from emulator.router import default_level, install, route, uninstall  # noqa: E402 - imports triton-ascend
 
 __all__ = [
     "EmulatorError",

@@ -55,6 +55,21 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("ascend-triton-ops", appauthor=False)) / "emulator"
 
 
+def require_triton_ascend() -> None:
+    """Raise ImportError with the repair command where upstream triton is installed in place of triton-ascend."""
+    try:
+        found = importlib.util.find_spec("triton.backends.ascend")
+    except ImportError:
+        found = None
+    if found is None:
+        raise ImportError(
+            "the emulator needs triton-ascend 3.2.0, which is missing or was overwritten by upstream triton. "
+            "Repair with:\n"
+            "    python -m pip uninstall --yes triton && "
+            "python -m pip install --force-reinstall --no-deps triton-ascend==3.2.0"
+        )
+
+
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of the packages that compiled code depends on. Raises MissingToolError if one is absent."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import torch
 import emulator
 from emulator import linalg, native, pool, toolchain
 from tests.emulator import kernels
-from tests.emulator.test_grids import run_python
+from tests.emulator.test_grids import ROOT, run_python
 
 AARCH64 = native.Target("aarch64-unknown-linux-gnu", "generic", "+neon")
 
@@ -178,6 +180,23 @@ except emulator.MissingToolError as error:
 """
     )
     assert "pip install 'ascend-triton-ops[emulator]'" in done.stdout, done.stderr
+
+
+def test_upstream_triton_is_one_error_with_the_repair_command(tmp_path: Path) -> None:
+    """An upstream triton has no backends.ascend; here a folder of that name stands in for it."""
+    (tmp_path / "triton" / "backends").mkdir(parents=True)
+    for package in ("triton", "triton/backends"):
+        (tmp_path / package / "__init__.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", "import emulator"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+    )
+    last = done.stderr.strip().splitlines()[-3:]
+    assert any("overwritten by upstream triton" in line for line in last), done.stderr
+    assert "--force-reinstall --no-deps triton-ascend==3.2.0" in last[-1]
 
 
 def test_tiles_beyond_the_largest_stack_go_to_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import torch
 
 import tiling.gcd
-from ops import autograd, forking, launch, transforms
+from ops import autograd, transforms
 from ops import device as devices
 from ops import gcd_checks as checks
 from ops import out as outs
+from ops.gcd_launch import Ready
 from tiling import layout, tuned
 from tiling.gcd import GcdPlan, GcdProblem
-from tiling.gcd_layout import HOST
 
 
 def gcd(
@@ -102,7 +101,7 @@ def compute(
             return compute(first, second)
         # What cannot be allocated is torch's error, not the planner's.
         torch.empty_strided(call.shape, call.stride, dtype=call.dtype, device=call.device)
-        ready = _Ready(call, None if call.empty else _plan_of(call.problem, call.device))
+        ready = Ready(call, None if call.empty else _plan_of(call.problem, call.device))
         if len(_ready) >= _KEPT:
             _ready.clear()
         _ready[key] = ready
@@ -205,7 +204,7 @@ def _compute_into(
     _follow_tunings()
     ready = _ready_into.get(key)
     if ready is None:
-        ready = _Ready(call, plan or _plan_of(call.problem, call.device))
+        ready = Ready(call, plan or _plan_of(call.problem, call.device))
         if len(_ready_into) >= _KEPT:
             _ready_into.clear()
         _ready_into[key] = ready
@@ -246,87 +245,12 @@ def _plan_of(problem: GcdProblem, device: torch.device) -> GcdPlan:
     return tuned.resolve("gcd", problem, platform, tiling.gcd.plan) or tiling.gcd.plan(problem, platform)
 
 
-# Stored as the bits of a signed integer of the width.
-_STORED_AS = {
-    torch.uint8: torch.int8,
-    torch.uint16: torch.int16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-}
-
-
-class _Ready:
-    """Everything a repeated call needs: its plan as kernel, grid, constexprs and integer arguments."""
-
-    __slots__ = (
-        "constexprs",
-        "device",
-        "dtype",
-        "ints",
-        "kernel",
-        "needs",
-        "offsets",
-        "plain",
-        "plan",
-        "shape",
-        "stride",
-        "swapped",
-    )
-
-    def __init__(self, call: _Call, plan: GcdPlan | None) -> None:
-        self.plan = plan
-        self.needs = call.needs
-        self.shape, self.stride, self.dtype, self.device = call.shape, call.stride, call.dtype, call.device
-        if plan is None:
-            return
-        self.kernel = kernel_of(plan)
-        self.constexprs = plan.constexprs
-        self.ints = integers(plan)
-        self.offsets = _host_offsets(plan)
-        problem = plan.problem
-        self.swapped = plan.swapped
-        self.plain = not (plan.copied or plan.temporary or len(self.offsets) > 1 or problem.out_dtype.startswith("u"))
-
-    def run(self, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor) -> None:
-        """Queue the launch (or, beyond the kernel's dims, launches) of one call."""
-        plan = self.plan
-        assert plan is not None
-        if self.plain and self_.device == other.device:
-            pair = (other, self_) if self.swapped else (self_, other)
-            args = (*pair, out, *self.ints)
-            launch.launch(
-                self.kernel, plan.grid, args, self.constexprs, multibuffer=plan.multibuffer, device=self.device
-            )
-            return
-        target = (
-            out if plan.temporary is None else torch.empty(self.shape, dtype=_dtype(plan.temporary), device=self.device)
-        )
-        loaded = [self_.to(self.device), other.to(self.device)]  # a 0-d operand may be on the CPU
-        for name, dims in plan.arrangement.copies:
-            index = ("self", "other").index(name)
-            loaded[index] = _dense(loaded[index], dims)
-        if plan.swapped:
-            loaded.reverse()
-        for at in self.offsets:
-            args = (
-                _seen(loaded[0], at[0]),
-                _seen(loaded[1], at[1]),
-                _seen(target, at[2], _STORED_AS.get(target.dtype)),
-                *self.ints,
-            )
-            launch.launch(
-                self.kernel, plan.grid, args, self.constexprs, multibuffer=plan.multibuffer, device=self.device
-            )
-        if target is not out:
-            out.copy_(target)
-
-
 class _Repeat:
     """A call with an out that passed the checks, and what its memory must still be like."""
 
     __slots__ = ("in_place", "reach", "ready")
 
-    def __init__(self, ready: _Ready, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor) -> None:
+    def __init__(self, ready: Ready, self_: torch.Tensor, other: torch.Tensor, out: torch.Tensor) -> None:
         self.ready = ready
         self.reach = [end - start for start, end in map(outs.memory_range, (self_, other, out))]
         self.in_place = [
@@ -348,8 +272,8 @@ class _Repeat:
 
 
 _KEPT = 4096  # calls remembered; a program with more shapes than that pays for planning again now and then
-_ready: dict[tuple[Any, ...], _Ready] = {}
-_ready_into: dict[tuple[Any, ...], _Ready] = {}
+_ready: dict[tuple[Any, ...], Ready] = {}
+_ready_into: dict[tuple[Any, ...], Ready] = {}
 _repeats: dict[tuple[Any, ...], _Repeat] = {}
 _generation = -1
 
@@ -363,61 +287,3 @@ def _follow_tunings() -> None:
         _ready_into.clear()
         _repeats.clear()
         _generation = now
-
-
-def _dense(tensor: torch.Tensor, dims: layout.Dims) -> torch.Tensor:
-    from ops.as_strided import compute as as_strided
-
-    return as_strided(tensor, [dim[0] for dim in dims], [dim[1] for dim in dims], int(tensor.storage_offset()))
-
-
-def _seen(tensor: torch.Tensor, offset: int, dtype: torch.dtype | None = None) -> Any:
-    if dtype is None and offset == 0:
-        return tensor
-    pointer = launch.data_pointer(tensor, dtype)
-    pointer.address += offset * tensor.element_size()
-    return pointer
-
-
-def _dtype(name: str) -> torch.dtype:
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
-
-
-def kernel_of(plan: GcdPlan) -> Any:
-    """The @triton.jit function of a plan."""
-    with forking.no_fork():
-        from ops.kernels import gcd as kernels
-
-    return getattr(kernels, plan.kernel)
-
-
-def pointer_dtypes(plan: GcdPlan) -> tuple[torch.dtype, torch.dtype, torch.dtype]:
-    """Element dtypes of the kernel's three pointers."""
-    problem = plan.problem
-    loaded = [_dtype(problem.self_dtype), _dtype(problem.other_dtype)]
-    if plan.swapped:
-        loaded.reverse()
-    stored = _dtype(plan.temporary or problem.out_dtype)
-    return loaded[0], loaded[1], _STORED_AS.get(stored, stored)
-
-
-def integers(plan: GcdPlan) -> tuple[int, ...]:
-    """The kernel's integer arguments."""
-    a = plan.arrangement
-    if plan.kernel == "gcd_linear":
-        return (a.cols[0],)
-    around = ((1, 0, 0, 0),) * (HOST - len(a.outer)) + a.outer
-    per_operand = itertools.chain.from_iterable(zip(*around, strict=True))
-    return (a.rows[0], a.cols[0], a.rows[1], a.rows[2], a.rows[3], a.cols[3], *per_operand)
-
-
-def _host_offsets(plan: GcdPlan) -> list[tuple[int, int, int]]:
-    """Where each launch starts: one launch unless there are more dims than the kernel takes."""
-    dims = plan.arrangement.host_dims
-    steps = itertools.product(*(range(dim[0]) for dim in dims))
-    strides = [dim[1:] for dim in dims]
-    return [
-        tuple(sum(i * stride[operand] for i, stride in zip(index, strides, strict=True)) for operand in range(3))  # type: ignore[misc]
-        for index in steps
-    ]

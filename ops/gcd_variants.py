@@ -13,8 +13,8 @@ from functools import cache
 
 import torch
 
-from ops.gcd import kernel_of, pointer_dtypes
 from ops.gcd_checks import COMPUTE, LOADED, STORED
+from ops.gcd_launch import kernel_of, pointer_dtypes
 from ops.variants import Variant, signature_of
 from tiling.gcd import GcdPlan, GcdProblem, plan
 from tiling.gcd_layout import MATRIX, PAIRS, SCATTERED

@@ -15,7 +15,8 @@ import torch
 from ops import device as devices
 from ops import launch
 from ops.as_strided import ELEMENT, KERNELS, plan_as_strided
-from ops.gcd import integers, kernel_of, plan_gcd, pointer_dtypes
+from ops.gcd import plan_gcd
+from ops.gcd_launch import integers, kernel_of, pointer_dtypes
 from tiling import as_strided, gcd, tuned
 from tiling.as_strided import AsStridedPlan, AsStridedProblem
 from tiling.gcd import GcdPlan, GcdProblem

@@ -1,10 +1,8 @@
 """What a candidate is judged by: time on a device, modelled cycles, or the emulator's wall clock.
 
-    device   an NPU: time of all kernels of a call, from the profiler, with the L2 cleared before every call
-    model    cycles of the device-level model, in microseconds of the modelled chip, with the band of its constants
-    host     wall clock of the emulator: what a test on this machine costs, and nothing about an NPU
-
-`auto` is `device` when there is an NPU, else `model`.
+device   an NPU: time of all kernels of a call, from the profiler, with the L2 cleared before every call
+model    cycles of the device-level model, in microseconds of the modelled chip, with the band of its constants
+host     wall clock of the emulator: what a test on this machine costs, and nothing about an NPU
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import torch
 
 from autotune.operators import Scratch
 from ops import device as devices
-from tiling.platform import Platform
 
 
 @dataclass(frozen=True)
@@ -60,27 +57,3 @@ class Measure:
     def figures(self, scratch: Scratch, plans: Sequence[Any]) -> list[Figure | str]:
         """A figure for each plan, or the reason why there is none. Every plan has been through `run` and is right."""
         raise NotImplementedError
-
-
-def choose(measure: str, platform: Platform | None) -> Measure:
-    """The measure of a name, for a platform (by default that of the device it runs on).
-
-    Raises ValueError for an unknown name, RuntimeError when what it needs is not there (an NPU; the emulator).
-    """
-    if measure == "auto":
-        npu = devices.npu() is not None
-        same_chip = npu and (platform is None or devices.chip_of(devices.default_device()) == platform.chip)
-        measure = "device" if same_chip else "model"
-    if measure == "device":
-        from autotune.device import DeviceMeasure
-
-        return DeviceMeasure()
-    if measure == "model":
-        from autotune.model import ModelMeasure
-
-        return ModelMeasure(platform or devices.platform_of(torch.device("cpu")))
-    if measure == "host":
-        from autotune.host import HostMeasure
-
-        return HostMeasure()
-    raise ValueError(f"unknown measure {measure!r}: expected 'auto', 'device', 'model' or 'host'")

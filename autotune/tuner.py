@@ -18,7 +18,8 @@ from autotune import candidates as listing
 from autotune import store
 from autotune.candidates import Candidate, Failures
 from autotune.check import Check, blank, wrong_elements
-from autotune.measure import Measure, choose
+from autotune.choice import choose
+from autotune.measure import Measure
 from autotune.operators import Scratch, operator
 from autotune.result import TuneResult, TuningError, pick, speed_order
 from ops import device as devices

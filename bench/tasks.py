@@ -121,7 +121,7 @@ def row_of(task: Task, provider: str, figure: Any, **values: Any) -> Row:
 def model_rows(task: Task) -> list[Row]:
     """Check a case at the linalg level, whole, and at the device level, as far as sampled; then its modelled time."""
     from autotune import tuner
-    from autotune.measure import choose
+    from autotune.choice import choose
     from autotune.operators import operator
 
     case, cpu = task.case, torch.device("cpu")

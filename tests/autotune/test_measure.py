@@ -11,9 +11,9 @@ import torch
 
 from autotune import device as device_measure
 from autotune import host
+from autotune.choice import choose
 from autotune.device import DeviceMeasure, call_times, split_at
 from autotune.host import HostMeasure, quantiles
-from autotune.measure import choose
 from ops import device as devices
 from tests.autotune.double import DoubleProblem, Faults, plan_double
 from tiling.platform import platform

@@ -2,8 +2,8 @@
 
 A variant fails on a loop over elements, on tiles that overflow the unified buffer, on double buffering that the
 compiler dropped without an error, and when it does not compile. Chips whose modules are equal but for the attributes
-that name the chip are served by one compilation; which chips those are is found out first, by one variant of each
-kernel. What was compiled before is not compiled again.
+that name the chip are served by one compilation; which chips those are is found out first, by variants of several
+kernels. What was compiled before is not compiled again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ops.variants import Variant, variants
 from tiling.platform import DEFAULT_CHIP, VECTOR_CORES, platform
 
 QUICK_LIMIT = 60
+PROBES = 6  # kernels compiled for every chip, to find out which chips get the same code
 CHIPS = tuple(VECTOR_CORES)
 
 Compile = Callable[[Variant, str], HivmModule]
@@ -108,7 +109,7 @@ def gate(
     build = compile_variant or compile_for
     result = Result()
     with ThreadPoolExecutor(max(1, jobs)) as workers, Progress(console=console, transient=True) as progress:
-        groups, result.platform_problems = chip_groups(one_of_each_kernel(chosen), chips, build, workers.map)
+        groups, result.platform_problems = chip_groups(probes(chosen), chips, build, workers.map)
         work = [(variant, group) for group in groups for variant in chosen]
         task = progress.add_task("compiling", total=len(work))
         for row in workers.map(lambda item: judge(item[0], item[1], build), work):
@@ -125,12 +126,12 @@ def compile_for(variant: Variant, chip: str) -> HivmModule:
 
 
 def chip_groups(
-    probes: Sequence[Variant], chips: Sequence[str], build: Compile, spread: Callable[..., Iterable[Any]] = map
+    tried: Sequence[Variant], chips: Sequence[str], build: Compile, spread: Callable[..., Iterable[Any]] = map
 ) -> tuple[list[tuple[str, ...]], list[str]]:
     """Chips whose modules are the same code for every probe, and where the platform table differs from the modules."""
     if len(chips) == 1:
-        probes = probes[:1]
-    pairs = list(itertools.product(chips, probes))
+        tried = tried[:1]
+    pairs = list(itertools.product(chips, tried))
 
     def attempt(pair: tuple[str, Variant]) -> tuple[str, str, list[str]]:
         chip, probe = pair
@@ -201,9 +202,14 @@ def judge(variant: Variant, targets: tuple[str, ...], build: Compile) -> Row:
     return row(module, problems, len(loops))
 
 
-def one_of_each_kernel(chosen: Iterable[Variant]) -> list[Variant]:
-    """The first variant of every kernel."""
-    return list({(variant.op, variant.kernel): variant for variant in reversed(list(chosen))}.values())[::-1]
+def probes(chosen: Iterable[Variant]) -> list[Variant]:
+    """The first variant of some kernels, of both operators."""
+    kernels: dict[tuple[str, str], Variant] = {}
+    for variant in chosen:
+        kernels.setdefault((variant.op, variant.kernel), variant)
+    found = list(kernels.values())
+    count = min(PROBES, len(found))
+    return [found[index * len(found) // count] for index in range(count)]
 
 
 def quick_subset(everything: Sequence[Variant], limit: int = QUICK_LIMIT) -> list[Variant]:

@@ -103,8 +103,7 @@ def test_chips_with_equal_code_share_a_compilation() -> None:
     assert {row.targets for row in result.rows} == {("Ascend910B1", "Ascend910B3"), ("Ascend910B4",)}
     assert len(result.rows) == 6
     assert {row.targets for row in result.failed} == {("Ascend910B4",)}
-    probes = compiled[:6]
-    assert sorted(probes) == [
+    assert sorted(compiled[:6]) == [
         (kernel, chip) for kernel in "ab" for chip in ("Ascend910B1", "Ascend910B3", "Ascend910B4")
     ]
 

@@ -40,10 +40,17 @@ DEVICE_TURNS = (200, 2200)
 TRUSTED = 0.1  # a constant is stored if its relative standard error is at most this
 MISFIT = 0.5  # a probe further off than this is named: the model lacks something the chip does
 
+SIZES = (2048, 8192)  # elements of the tiles that tell a rate from a latency
+
 COPIED_BYTES = 1 << 28  # copied by all cores to see the memory's bandwidth; more than the L2 holds
 LAUNCHES = 1000
 
-# Cycles of one turn of a probe.
+
+class ProbeError(RuntimeError):
+    """A probe that gave no usable time; the text says which and why."""
+
+
+# Cycles of one turn of a probe. Raises ProbeError where there are none.
 Clock = Callable[[Probe], float]
 
 
@@ -92,15 +99,22 @@ def calibrate_device(device: torch.device, console: Console, *, store: bool) -> 
 
 
 def calibrate(clock: Clock, base: Platform, console: Console) -> Calibration:
-    """Time every probe with `clock` and fit the constants of the cycle model, starting from those of `base`."""
+    """Time every probe with `clock` and fit the constants of the cycle model, starting from those of `base`.
+
+    A probe without a usable time is named and left out; the fit then says which constants nothing determines.
+    """
     measured: dict[str, float] = {}
     observations = []
     probes = probe_list()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("probes", total=len(probes))
         for probe in probes:
-            measured[probe.name] = clock(probe)
-            observations.append(Observation(probe.name, measured[probe.name], prediction(probe, base)))
+            try:
+                measured[probe.name] = clock(probe)
+            except ProbeError as error:
+                console.print(f"left out: {error}", markup=False)
+            else:
+                observations.append(Observation(probe.name, measured[probe.name], prediction(probe, base)))
             progress.advance(task)
     start = {name: base.cost(name) for name in replay.names() if base.cost(name) > 0}
     pairs = [(f"{name}.head", f"{name}.tail") for name in replay.classes()]
@@ -155,11 +169,11 @@ class DeviceClock:
             call = functools.partial(probe.launch, turns, self.device)
             taken = quantiles(call_times(call, self.device))
             if taken is None:
-                raise RuntimeError(f"the profiler gave no kernel time for the probe {probe.name!r}")
+                raise ProbeError(f"the profiler gave no kernel time for the probe {probe.name!r}")
             medians.append(taken.p50)
         microseconds = (medians[1] - medians[0]) / (DEVICE_TURNS[1] - DEVICE_TURNS[0])
         if microseconds <= 0:
-            raise RuntimeError(f"the probe {probe.name!r} took no longer with more turns: {medians} us")
+            raise ProbeError(f"the probe {probe.name!r} took no longer with more turns: {medians} us")
         return microseconds * self.base.cost("clock") * 1e3
 
 
@@ -190,12 +204,15 @@ def planner_constants(found: Calibration, base: Platform) -> dict[str, float]:
     """
     known = trusted(found.fit)
     derived = {name: known[source] * part for name, (source, part) in PLANNER.items() if source in known}
-    small, large = (found.measured[f"8 stores {block}"] / 8 for block in (2048, 8192))
-    more_bytes = (8192 - 2048) * 4
-    store = (large - small) / more_bytes  # cycles a byte
-    small, large = (found.measured[f"copy 1x{block}, one buffer"] for block in (2048, 8192))
-    load = (large - small) / more_bytes - store
-    derived |= {name: 1 / cost for name, cost in (("gm_to_ub", load), ("ub_to_gm", store)) if cost > 0}
+    rates = [
+        f"{kind}{block}{rest}" for kind, rest in (("8 stores ", ""), ("copy 1x", ", one buffer")) for block in SIZES
+    ]
+    if all(name in found.measured for name in rates):
+        few, many, small, large = (found.measured[name] for name in rates)
+        more_bytes = (SIZES[1] - SIZES[0]) * 4
+        store = (many - few) / 8 / more_bytes  # cycles a byte
+        load = (large - small) / more_bytes - store
+        derived |= {name: 1 / cost for name, cost in (("gm_to_ub", load), ("ub_to_gm", store)) if cost > 0}
     return {name: value for name, value in derived.items() if name in base.costs}
 
 

@@ -97,7 +97,7 @@ def phases(
     """Time each function in blocks of its own, with a pause before each block.
 
     A block is a first call that is not counted, then calls until `block_seconds` are spent, at least `min_repeats` and
-    at most `max_repeats`. A function that has spent `budget_seconds` gets no further block. `synchronize` ends each
+    at most `max_repeats`. A function that has spent `budget_seconds` gets no further call. `synchronize` ends each
     timed call on a device that works asynchronously. `single_thread` promises that the functions use the calling thread
     only: then a call that lost its core counts by CPU time. Whatever a function raises passes through. Times are in
     microseconds.
@@ -118,7 +118,7 @@ def phases(
             for repeat in range(max_repeats):
                 on_cpu = time.process_time()
                 start = time.perf_counter()
-                if repeat >= min_repeats and start > end:
+                if (repeat >= min_repeats and start > end) or (repeat > 0 and start - begin > budget_seconds):
                     break
                 function()
                 wait()

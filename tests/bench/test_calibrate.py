@@ -123,8 +123,28 @@ def test_device_clock_takes_the_difference_of_two_runs(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("times", "message"), [([float("nan")], "no kernel time"), ([3.0], "no longer with more")])
 def test_device_clock_refuses_nonsense(monkeypatch: pytest.MonkeyPatch, times: list[float], message: str) -> None:
     monkeypatch.setattr(calibrate, "call_times", lambda call, device: times)
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(calibrate.ProbeError, match=message):
         calibrate.DeviceClock(fakes.NPU, BASE)(probe_list()[0])  # type: ignore[arg-type]
+
+
+def test_a_probe_without_a_time_is_named_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    probes = [probe for probe in probe_list() if probe.name in ("add 64", "add 4096", "mul 64", "mul 4096")]
+    monkeypatch.setattr(calibrate, "probe_list", lambda: probes)
+    exact = calibrate.ModelClock(BASE.costs)
+
+    def clock(probe: Probe) -> float:
+        if probe.name.startswith("mul"):
+            raise calibrate.ProbeError(f"{probe.name}: no time")
+        return exact(probe)
+
+    console = quiet()
+    found = calibrate.calibrate(clock, BASE, console)
+    assert "left out: mul 64: no time" in console.export_text()
+    assert set(found.measured) == {"add 64", "add 4096"}
+    known = calibrate.trusted(found.fit)
+    assert known["vadd.slope"] == pytest.approx(BASE.cost("vadd.slope"))
+    assert "vmul.slope" not in known
+    assert calibrate.planner_constants(found, BASE) == {}
 
 
 def test_a_calibration_on_a_device_is_stored_and_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -61,6 +61,10 @@ def test_phases_stop_a_slow_function_at_its_budget() -> None:
 
     timing.phases({"slow": slow}, rounds=50, block_seconds=0.0, min_repeats=1, pause=0.0, budget_seconds=0.05)
     assert len(calls) < 20
+    calls.clear()
+    taken = timing.phases({"slow": slow}, rounds=3, min_repeats=50, pause=0.0, budget_seconds=0.01)
+    assert len(calls) == 2
+    assert taken["slow"] is not None
 
 
 def test_a_call_that_lost_its_core_counts_by_cpu_time() -> None:

@@ -79,8 +79,12 @@ class _Rewriter:
                 self.copied[target] = source
                 if source in self.roots and (number in discrete or self._selected(number, target)):
                     new = self._copy(line, indent, source, target, source_type, target_type)
-            elif (found := _STORE.match(line)) and self._keeps_old_lanes(found.group(2), found.group(3)):
-                new = self._store(*found.groups())
+            elif found := _STORE.match(line):
+                if self._keeps_old_lanes(found.group(2), found.group(3)):
+                    new = self._store(*found.groups())
+                self.sources.clear()  # what was read before this is no longer what is there
+            elif "GenericAtomic" in line or "memref.store" in line:
+                self.sources.clear()
             out += new
         arguments = sorted(self.guarded)
         text = "\n".join(out) + "\n"

@@ -29,7 +29,7 @@ from typing import Any
 
 import platformdirs
 
-from emulator.errors import MissingToolError, ToolError
+from emulator.errors import EmulatorError, MissingToolError, ToolError
 
 DEFAULT_CHIP = "Ascend910B3"
 TIMEOUT_SECONDS = 900.0  # the memory planner has been seen not to finish on tiles that nearly fit
@@ -103,7 +103,10 @@ def tool(name: str) -> Path:
 def run(command: Sequence[str | Path], timeout: float = TIMEOUT_SECONDS) -> subprocess.CompletedProcess[str]:
     """Run a tool, count it, and return what it said; the exit code is the caller's to judge."""
     count_run()
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout)
+    try:
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout)
+    except OSError as error:
+        raise EmulatorError(f"{command[0]} does not run: {error}") from None
 
 
 def count_run() -> None:
@@ -115,9 +118,14 @@ def count_run() -> None:
 
 def save_failed(kernel: str, text: str) -> str:
     """Keep the IR that a stage failed on; returns the file's path."""
-    path = cache_dir() / "failed" / f"{kernel}-{_digest(text)[:12]}.mlir"
-    write_atomically(path, text)
-    return str(path)
+    path = Path("failed", f"{kernel}-{_digest(text)[:12]}.mlir")
+    try:
+        write_atomically(cache_dir() / path, text)
+        return str(cache_dir() / path)
+    except OSError:  # a home that cannot be written must not hide what the tool said
+        elsewhere = Path(tempfile.mkdtemp(prefix="ascend-emulator-")) / path
+        write_atomically(elsewhere, text)
+        return str(elsewhere)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -141,7 +149,8 @@ def optimise(kernel: str, stage: str, text: str, passes: Iterable[str]) -> str:
         source.write_text(text)
         done = run([tool("bishengir-opt"), source, "--mlir-disable-threading", *passes, "-o", result])
         if done.returncode or not result.exists():
-            raise ToolError(kernel, stage, done.stderr, save_failed(kernel, text))
+            message = f"{done.stderr.strip()} (exit code {done.returncode})"
+            raise ToolError(kernel, stage, message, save_failed(kernel, text))
         return result.read_text()
 
 

@@ -416,3 +416,11 @@ def store_scalars(out, a: tl.int8, b: tl.int16, c: tl.int32, d: tl.int64, e, f: 
     tl.store(out + 3, d)
     tl.store(out + 4, (e * 4).to(tl.int64))
     tl.store(out + 5, f.to(tl.int64))
+
+
+@triton.jit
+def restore_lanes(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    old = tl.load(out + offsets)
+    tl.store(out + offsets, tl.load(x + offsets))
+    tl.store(out + offsets, tl.where(offsets % 3 == 0, 7.0, old))

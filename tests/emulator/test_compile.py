@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -99,6 +100,28 @@ def test_a_failed_tool_says_kernel_stage_message_and_where_the_ir_is(monkeypatch
     assert "func.func @emulated_add" in Path(error.saved).read_text()
     for part in ("'add'", "bishengir-opt", "--no-such-pass", error.saved):
         assert part in str(error)
+
+
+def test_a_tool_that_crashes_says_how(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    crash = tmp_path / "crash"
+    crash.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    crash.chmod(0o755)
+    monkeypatch.setattr(toolchain, "tool", lambda name: crash)
+    with pytest.raises(emulator.ToolError, match=r"exit code -11"):
+        toolchain.optimise("k", "stage", "module {}", [])
+    crash.chmod(0o644)
+    with pytest.raises(emulator.EmulatorError, match=r"crash does not run: .*Permission denied"):
+        toolchain.optimise("k", "stage", "module {}", [])
+
+
+def test_the_saved_ir_is_somewhere_even_if_the_cache_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(toolchain, "cache_dir", lambda: tmp_path / "file")
+    saved = Path(toolchain.save_failed("k", "module {}"))
+    assert saved.read_text() == "module {}"
+    shutil.rmtree(saved.parents[1])
 
 
 def test_a_failed_front_end_says_so() -> None:

@@ -303,9 +303,10 @@ def _evaluate(
             raise ValueError(f"{cores} cores for {tiles} tiles on {platform.vector_cores} vector cores")
     per_tile = cycles(problem.compute, arrangement.kinds, tile, min(rows, tile.rows), platform, multibuffer)
     launches = layout.elements(arrangement.host_dims)
-    total = per_tile * math.ceil(tiles / cores) * launches
     # A copy reads and writes its operand once more through memory, and is a launch of its own.
-    total += len(arrangement.copies) * (8 * problem.elements / platform.vector_cores + platform.cost("launch") * 1850)
+    launch = platform.cost("launch") * platform.cost("clock") * 1000
+    copies = len(arrangement.copies) * (8 * problem.elements / platform.vector_cores + launch)
+    total = per_tile * math.ceil(tiles / cores) * launches + (launches - 1) * launch + copies
     items, _ = _ub(problem, arrangement, tile, temporary, multibuffer)
     return GcdPlan(
         problem=problem,

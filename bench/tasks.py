@@ -170,7 +170,7 @@ def detail_rows(row: Row, figure: Any) -> list[Row]:
 def tune_rows(task: Task) -> list[Row]:
     """Measure every candidate; rows for each, for the heuristic, for the fastest, and the heuristic's regret."""
     import autotune
-    from autotune.measure import choose
+    from autotune.choice import choose
 
     case = task.case
     if case.elements == 0:

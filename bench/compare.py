@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -45,6 +46,7 @@ class Outcome:
 
     case: Case
     ok: bool = False
+    failed: bool = False
     note: str = ""
     plan: str = ""
     builtin_note: str = ""
@@ -144,6 +146,7 @@ def check(case: Case, device: torch.device, project: Provider, builtin: Provider
         actual = project.prepare(case, inputs)()
         devices.synchronize(device)
     except (NotImplementedError, RuntimeError, RefusalError) as error:
+        outcome.failed = True
         outcome.note = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         return outcome
     wrong = wrong_results(case, actual, reference)
@@ -219,7 +222,7 @@ def report(outcomes: list[Outcome], device: torch.device, console: Console) -> N
 def table_cells(outcome: Outcome, on_npu: bool) -> list[str]:
     """Cells of one row, in the order of the headings."""
     case, times = outcome.case, outcome.times
-    state = "[green]ok[/]" if outcome.ok else "[red]wrong[/]"
+    state = "[green]ok[/]" if outcome.ok else "[red]failed[/]" if outcome.failed else "[red]wrong[/]"
     first = [f"{case.op} {case.name}", case.dtype, state]
     if on_npu:
         ours, theirs, roof = outcome.project_device, outcome.builtin_device, outcome.roof_device
@@ -235,7 +238,7 @@ def table_cells(outcome: Outcome, on_npu: bool) -> list[str]:
     texts.append("n/a" if bandwidth is None else f"{bandwidth:.2f}")
     of_roof = timing.ratio(roof, ours)
     texts.append("n/a" if of_roof is None else f"{100 * of_roof:.0f} %")
-    return [*first, *texts, notes(outcome)]
+    return [*first, *texts, escape(notes(outcome))]
 
 
 def notes(outcome: Outcome) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bench import compare, criteria, env, results
@@ -99,7 +100,7 @@ def measure(lines: Iterable[Line], args: Any, console: Console) -> tuple[list[Ou
         value = criteria.Criterion(case.id, case.name, limit).measured(times)
         met = outcome.ok and value is not None and value <= limit
         all_met = all_met and met
-        state = "met" if met else "MISSED" if outcome.ok else outcome.note
+        state = "met" if met else "MISSED" if outcome.ok else escape(outcome.note)
         table.add_row(
             f"{case.op} {case.name}",
             case.dtype,

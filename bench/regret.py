@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bench.results import Row
@@ -52,7 +53,7 @@ def table(rows: Iterable[Row]) -> Table:
             format_us(fastest.p50 if fastest else None),
             regret.note if regret else "n/a",
             "n/a" if regret is None or regret.p50 is None else f"{regret.p50:.1%}",
-            "the heuristic's" if same else fastest.plan if fastest else heuristic.note,
+            "the heuristic's" if same else escape(fastest.plan if fastest else heuristic.note),
         )
     return shown
 

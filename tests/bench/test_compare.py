@@ -54,6 +54,13 @@ def test_wrong_rows_are_never_timed() -> None:
 def test_a_failing_project_is_a_wrong_row_with_the_first_line_of_its_reason() -> None:
     for outcome in compared(fakes.failing):
         assert (outcome.ok, outcome.note) == (False, "RuntimeError: ub overflow")
+        assert "failed" in compare.table_cells(outcome, False)[2]
+
+
+def test_brackets_in_a_reason_survive_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "MissingToolError: pip install 'ascend-triton-ops[emulator]'"
+    compare.report([Outcome(CASES[0], failed=True, note=note)], CPU, Console(width=200))
+    assert "ascend-triton-ops[emulator]" in capsys.readouterr().out
 
 
 def test_what_the_builtin_refuses_is_not_a_ratio() -> None:

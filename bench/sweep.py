@@ -19,6 +19,7 @@ from typing import Any
 
 import platformdirs
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -171,6 +172,6 @@ def table(rows: list[Row]) -> Table:
         bandwidth = "n/a" if row.gb_per_s is None else f"{row.gb_per_s:.3g}"
         times = [format_us(value) for value in (row.p50, row.p20, row.p80)]
         shown.add_row(
-            f"{row.op} {row.case}", row.dtype, row.provider, row.metric, *times, bandwidth, row.plan or row.note
+            f"{row.op} {row.case}", row.dtype, row.provider, row.metric, *times, bandwidth, escape(row.plan or row.note)
         )
     return shown

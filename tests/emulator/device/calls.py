@@ -23,7 +23,11 @@ FILL = 0x5C
 
 @dataclass(frozen=True)
 class Call:
-    """`run()` launches the variant and returns the output with its guards, as bytes; `expected` is None if unknown."""
+    """`run()` launches the variant and returns the output with its guards, as bytes; `expected` is None if unknown.
+
+    A NaN that gcd computes counts as any other NaN: which operand's bits it carries is the host's choice in both
+    levels, and no document says what the device's is. Where bits are only moved, they are compared as they are.
+    """
 
     run: Callable[[], torch.Tensor]
     expected: torch.Tensor | None = None
@@ -84,6 +88,8 @@ def _gcd_call(variant: Variant) -> Call:
         out = torch.full(((counts[2] + 2 * GUARD) * dtypes[2].itemsize,), FILL, dtype=torch.uint8)
         inner = out.view(dtypes[2])[GUARD:-GUARD]
         variant.function[(GRID,)](x, y, inner, *numbers, multibuffer=variant.multibuffer, **constexprs)
+        if dtypes[2].is_floating_point:
+            inner[inner.isnan()] = float("nan")
         return out
 
     return Call(run)

@@ -15,7 +15,7 @@ def params() -> Iterator[object]:
         yield pytest.param(variant, id=variant.name, marks=() if variant.quick else pytest.mark.thorough)
 
 
-@pytest.mark.parametrize("variant", params())
+@pytest.mark.parametrize("variant", list(params()))
 def test_compiles_as_planned(variant: Variant) -> None:
     options = {"multibuffer": variant.multibuffer}
     linalg = toolchain.lower_to_linalg(variant.function, dict(variant.signature), dict(variant.constexprs), options)

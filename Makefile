@@ -34,6 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	if [ -z "$$python" ]; then \
 	  echo "No Python 3.10 or 3.11 with venv found: install one, for instance 'apt-get install python3.11 python3.11-venv', or name it with PYTHON=..."; \
 	  exit 1; fi; \
+	echo "Setting up $(VENV) with $$python: some minutes, about 2 GB."; \
 	rm -rf $(VENV) && $$python -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade "pip>=24"
 	@if [ -n "$(TORCH_INDEX)" ]; then $(PY) -m pip install --index-url "$(TORCH_INDEX)" -c constraints.txt torch; fi

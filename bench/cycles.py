@@ -24,7 +24,7 @@ from rich.progress import track
 from rich.table import Table
 
 import ops
-from bench.cases import GCD_DTYPES, MILLION, AsStridedCase, Case, GcdCase, same
+from bench.cases import GCD_DTYPES, ITEM_BYTES, MILLION, AsStridedCase, Case, GcdCase, same
 from bench.console import make_console
 from bench.inputs import expected, make_inputs, wrong_elements
 from emulator import cycles, trace
@@ -128,6 +128,9 @@ def run(args: Any) -> int:
 
 def case_of(args: Any) -> Case:
     """The call that the options describe. Raises ValueError if they do not describe one."""
+    known = GCD_DTYPES if args.op == "gcd" else tuple(ITEM_BYTES)
+    if args.dtype not in known:
+        raise ValueError(f"no dtype {args.dtype!r} for {args.op}: expected one of {', '.join(known)}")
     if args.op == "gcd":
         return GcdCase(_text(args.shape), (args.dtype, args.dtype), (args.shape, args.shape), args.bits)
     stride = args.stride if args.stride is not None else _contiguous(args.shape)

@@ -106,7 +106,7 @@ class Launcher:
         values = list(args)
         try:
             for place in self._pointers:
-                values[place] = values[place].data_ptr()
+                values[place] = values[place].data_ptr() or self._no_address(args[place])
         except AttributeError:
             for place in self._pointers:
                 values[place] = self._address(args[place])
@@ -130,11 +130,17 @@ class Launcher:
             self._check(record[0], gy, gz)
         self._free.append(record)
 
-    @staticmethod
-    def _address(argument: Any) -> int:
+    def _address(self, argument: Any) -> int:
         if argument is None:
             return 0
-        return int(argument.data_ptr()) if hasattr(argument, "data_ptr") else int(argument)
+        if hasattr(argument, "data_ptr"):
+            return int(argument.data_ptr()) or self._no_address(argument)
+        return int(argument)
+
+    def _no_address(self, argument: Any) -> int:
+        if getattr(argument, "is_meta", False) and argument.numel():
+            raise EmulatorError(f"kernel {self._kernel!r}: a tensor on the meta device has no memory to run on")
+        return 0
 
     def _check(self, buffer: Any, gy: int, gz: int) -> None:
         fault = ctypes.c_int64.from_buffer(buffer, self._counter_at + native.SLOT).value

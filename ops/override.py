@@ -14,20 +14,21 @@ _DISPATCH_KEYS = {"npu": "PrivateUse1", "cpu": "CPU"}
 
 
 @contextmanager
-def override_aten(devices: Sequence[str] = ("npu",)) -> Iterator[None]:
+def override_aten(devices: str | Sequence[str] = ("npu",)) -> Iterator[None]:
     """Serve torch.gcd, Tensor.gcd, gcd_ and torch.as_strided_copy, with their out variants, by this project.
 
     >>> with override_aten(devices=("cpu",)):
     ...     torch.gcd(torch.tensor([12.5, 18.0]), torch.tensor([8.0, 27.0]))
     tensor([4., 9.])
 
-    devices: "npu", "cpu" or both; tensors elsewhere are not affected. Registrations are the process's: other threads
-    see them too, and blocks may nest. On leaving, also by an exception, torch's own kernels serve again. Dtypes,
-    results and errors inside are those of `ops.gcd` and `ops.as_strided`; derivatives stay torch's.
+    devices: "npu", "cpu" or a sequence of them; tensors elsewhere are not affected. Registrations are the process's:
+    other threads see them too, and blocks may nest. On leaving, also by an exception, torch's own kernels serve again.
+    Dtypes, results and errors inside are those of `ops.gcd` and `ops.as_strided`; derivatives stay torch's.
     torch.as_strided is a view, never a copy, and is not touched; neither is code torch.compile has already traced.
     Raises ValueError for another device.
     Source: torch.library.Library, "IMPL" of the aten namespace.
     """
+    devices = (devices,) if isinstance(devices, str) else devices
     unknown = [device for device in devices if device not in _DISPATCH_KEYS]
     if unknown:
         raise ValueError(f"cannot override aten on {', '.join(map(repr, unknown))}: expected 'npu' or 'cpu'")

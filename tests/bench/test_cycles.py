@@ -45,6 +45,12 @@ def test_mismatched_strides_are_a_wrong_command_line(capsys: pytest.CaptureFixtu
     assert "2 sizes and 1 strides" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("op", "dtype"), [("gcd", "int17"), ("gcd", "float64"), ("as_strided", "quaternion")])
+def test_a_dtype_there_is_not_is_a_wrong_command_line(op: str, dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cycles.run(arguments("--op", op, "--dtype", dtype, "--shape", "100")) == 2
+    assert f"no dtype '{dtype}' for {op}" in capsys.readouterr().out
+
+
 def test_complete_run_is_checked_and_priced() -> None:
     row, report = cycles.model(same("int16", 50_000, "small"), CHIP, sample=None)
     assert row.ok is True

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from emulator import EmulatorError
 from tests.emulator import kernels
 
 pytestmark = pytest.mark.usefixtures("routed")
@@ -154,3 +155,10 @@ def test_a_view_reaches_its_whole_storage() -> None:
     out = torch.zeros(64)
     kernels.gather_masked_without_other[(1,)](view, index, out, 64, BLOCK=64)
     assert torch.equal(out, storage)
+
+
+def test_a_meta_tensor_is_refused() -> None:
+    out = torch.zeros(64)
+    with pytest.raises(EmulatorError, match="meta device"):
+        kernels.copy_even_lanes[(1,)](torch.zeros(64, device="meta"), out, 64, BLOCK=64)
+    assert not out.any()

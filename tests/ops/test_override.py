@@ -29,6 +29,12 @@ def test_the_probe_tells_torch_and_this_project_apart() -> None:
     assert ops.gcd(SMALLEST, SIX).tolist() == [OURS]
 
 
+def test_one_device_may_be_named_alone() -> None:
+    with override_aten("cpu"):
+        assert not served_by_torch()
+    assert served_by_torch()
+
+
 def test_gcd_and_its_variants() -> None:
     out = torch.empty(1, dtype=torch.int8)
     changed = SMALLEST.clone()

@@ -5,6 +5,7 @@ They say how bearable it is to develop without an NPU, and nothing about one.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.table import Table
 from bench import compare, criteria, env, results
 from bench.cases import AsStridedCase, Case, same
 from bench.compare import Outcome
+from bench.console import make_console
 from bench.providers import PROVIDERS
 from bench.timing import ratio
 from ops import device as devices
@@ -116,3 +118,21 @@ def measure(lines: Iterable[Line], args: Any, console: Console) -> tuple[list[Ou
         console.print(line, markup=False)
     console.print(f"ratios: {'all met' if all_met else 'not all met'}")
     return outcomes, all_met
+
+
+def run(args: Any, modelled: str, lines: list[Line]) -> int:
+    """Print an operator's modelled half, by `report` of the module named, and its ratios.
+
+    Returns 1 if a result is wrong or, with --strict, if a line is missed.
+    """
+    console = make_console()
+    met = True
+    if not args.ratios_only:
+        # report(console) prints the modelled half and returns whether every line of it is met.
+        met = importlib.import_module(modelled).report(console)
+    if args.model_only:
+        return 1 if args.strict and not met else 0
+    outcomes, ratios_met = measure(lines, args, console)
+    results.write(compare.to_rows(outcomes, torch.device("cpu")), args.json, args.csv)
+    wrong = any(not outcome.ok for outcome in outcomes)
+    return 1 if wrong or (args.strict and not (met and ratios_met)) else 0

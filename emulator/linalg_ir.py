@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from emulator import assertions, casts, forwarding, fusion, guards, special, spreading
 from emulator.errors import ToolError, UnsupportedOperationError
-from emulator.toolchain import save_failed
+from emulator.toolchain import TO_LLVM, save_failed
 
 _Optimise = Callable[[str, list[str]], str]
 
@@ -41,18 +41,7 @@ LOWER = (
     "--lower-affine",
     # bf16 has no arithmetic on hosts: compute in f32 and round once per operation, as the device does.
     "--arith-emulate-unsupported-floats=source-types=bf16 target-type=f32",
-    "--arith-expand=include-bf16=true",
-    "--convert-scf-to-cf",
-    "--convert-cf-to-llvm",
-    "--convert-math-to-llvm",
-    "--convert-math-to-libm",
-    "--convert-arith-to-llvm",
-    "--convert-index-to-llvm",
-    "--finalize-memref-to-llvm",
-    "--convert-func-to-llvm",
-    "--lower-affine",
-    "--convert-arith-to-llvm",
-    "--reconcile-unrealized-casts",
+    *TO_LLVM,
     "--canonicalize",
     "--cse",
 )

@@ -32,6 +32,22 @@ import platformdirs
 from emulator.errors import EmulatorError, MissingToolError, ToolError
 
 DEFAULT_CHIP = "Ascend910B3"
+
+# bishengir-opt passes from loops, memrefs and arithmetic to the LLVM dialect: the end of both levels' pipelines.
+TO_LLVM = (
+    "--arith-expand=include-bf16=true",
+    "--convert-scf-to-cf",
+    "--convert-cf-to-llvm",
+    "--convert-math-to-llvm",
+    "--convert-math-to-libm",
+    "--convert-arith-to-llvm",
+    "--convert-index-to-llvm",
+    "--finalize-memref-to-llvm",
+    "--convert-func-to-llvm",
+    "--lower-affine",
+    "--convert-arith-to-llvm",
+    "--reconcile-unrealized-casts",
+)
 TIMEOUT_SECONDS = 900.0  # the memory planner has been seen not to finish on tiles that nearly fit
 
 _counting = threading.Lock()

@@ -17,24 +17,14 @@ from dataclasses import dataclass
 
 from emulator.device.loops import element_loops
 from emulator.errors import UnsupportedOperationError
+from emulator.toolchain import TO_LLVM
 
 PASSES = (
     "--lower-affine",
     "--canonicalize",
     "--expand-strided-metadata",
     "--lower-affine",
-    "--arith-expand=include-bf16=true",
-    "--convert-scf-to-cf",
-    "--convert-cf-to-llvm",
-    "--convert-math-to-llvm",
-    "--convert-math-to-libm",
-    "--convert-arith-to-llvm",
-    "--convert-index-to-llvm",
-    "--finalize-memref-to-llvm",
-    "--convert-func-to-llvm",
-    "--lower-affine",
-    "--convert-arith-to-llvm",
-    "--reconcile-unrealized-casts",
+    *TO_LLVM,
 )
 
 # The ISA's numbers for the pipes a module may name; the runtime refuses those a vector core does not have.
